@@ -30,7 +30,7 @@ export NO_MKDOCS_2_WARNING = 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo install debian-packages experiments experiments-quick test test-shapes test-slow test-federation test-long lint types notebooks docs bench clean
+.PHONY: help demo install debian-packages experiments experiments-quick test test-shapes test-slow test-federation test-long lint types notebooks docs release bench clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -74,6 +74,9 @@ notebooks: $(DEV)  ## execute docs/notebooks, and store what they show
 docs: $(DEV)  ## the documentation, into site/
 	@# Without --quiet: it drops the warnings before --strict can count them.
 	@$(BIN)/mkdocs build --strict
+
+release: $(DEV)  ## sdist and wheel, built twice, checked and installed, into dist/
+	@scripts/check-release
 
 bench: $(DEV)  ## every script under benchmarks/, one after the other
 	@for script in $(sort $(wildcard benchmarks/*.py)); do \

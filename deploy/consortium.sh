@@ -87,11 +87,11 @@ TOML
     local sources=("$FOLDER/cleveland.csv" "$FOLDER/hungary.parquet" "$(va_address)")
     for number in "${!SILOS[@]}"; do
         unpooled silo init --kit "$KITS/silos/${SILOS[$number]}" \
-            --source "${sources[$number]}" --label num
+            --source "${sources[$number]}" --label num --bundle "$FOLDER/bundle.toml"
     done
-    # Between organisations people send each other these lines, and compare the digests.
+    # Between organisations people pass the bundle on, and compare its words by phone.
     for kit in "$KITS/server" "${SILOS[@]/#/$KITS/silos/}"; do
-        unpooled silo pin "$KITS"/silos/*/local/*.public --kit "$kit"
+        unpooled silo pin "$FOLDER/bundle.toml" --kit "$kit"
     done
     {
         printf '[study]\nname = "heart"\nlabel = "num"\n'

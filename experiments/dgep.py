@@ -450,7 +450,7 @@ def report(stem, repeats, d, small, wide, large, fda, cca, curves, seconds):
         f"published scripts take the angle between complete orthonormal bases, which "
         f"is zero whatever they are; one vector against one vector is far off where "
         f"A_i and B_i are independent, as the sums then have little in common. "
-        f"**Figure 4 reproduces for many parties:** DCCA-PM is nearer than DGEP-PM, "
+        f"**Figure 4 reproduces:** DCCA-PM is nearer than DGEP-PM, "
         f"whose two leading eigenvalues, ±σ_1, have no gap. d = {d}, "
         f"{repeats['synthetic']} repeats; the pairs of Figure 4 have the correlations "
         f"{', '.join(map(str, CORRELATIONS))}, as the first of equal ones is "
@@ -461,7 +461,8 @@ def report(stem, repeats, d, small, wide, large, fda, cca, curves, seconds):
         f"infinite.",
         table(small),
         "The paper: DCCA-PM takes eight times as long as DGEP-PM. The ratio of the "
-        f"server's times here, means over N: {_ratio(small):.1f}.",
+        f"server's times here, means over N on a machine that others used: "
+        f"{_ratio(small):.1f}.",
         f"Five vectors against five, d = {d}. Ten iterations of a power method do not "
         f"find the fifth, of correlation {CORRELATIONS[-1]}; eigendecomposition does:",
         table(wide),

@@ -26,6 +26,7 @@ from unpooled.federation.federation import Federation
 from unpooled.protocol.following import Told
 from unpooled.protocol.message import decode, encode
 from unpooled.protocol.view_operations import Rows, Select
+from unpooled.study import server_job
 from unpooled.study.job_messages import error_of
 from wire import Rogue, rows, silos
 
@@ -257,12 +258,11 @@ def test_approval_of_one_text_and_questions_of_another(tmp_path, monkeypatch, ot
     server = ServerEnd(tmp_path)
     approved = two_steps('model = "PCA"\nn_components = 2')
     # The coordinator announces the approved text, and runs another.
-    send = "unpooled.study.server_job._announce"
+    announce = server_job._announce
     monkeypatch.setattr(
-        send,
-        lambda study, coordinator, **_: coordinator.send(
-            {"kind": "announce", "study": study.name, "text": approved}
-        ),
+        server_job,
+        "_announce",
+        lambda study, coordinator: announce(replace(study, text=approved), coordinator),
     )
 
     outcome, _ = server.ask("run", two_steps(other))

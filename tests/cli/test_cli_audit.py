@@ -69,3 +69,25 @@ def test_verify_against_a_ledger_finds_lines_cut_at_the_end(heart):
     assert "all signed" in command(heart, "log", "--verify")
     output = command(heart, "log", "--verify", "--against", path, code=1)
     assert "lacks it: the log was cut" in output
+
+
+def test_verify_against_finds_a_falsified_ledger(heart):
+    """Its seals alone would still be those of the log."""
+    _, federation = heart.fit()
+    lines = federation.ledger.to_lines().splitlines()
+    path = heart.folder / "ledger.jsonl"
+    for number, edit in enumerate((
+        lambda line: line.replace('"bytes": ', '"bytes": 1'),
+        lambda line: line.replace('"name": "', '"name": "x'),
+        lambda line: "",
+    )):  # fmt: skip
+        changed = [*lines]
+        changed[number] = edit(lines[number])
+        path.write_text("\n".join(changed) + "\n")
+        output = command(heart, "log", "--against", path, code=1)
+        assert f"Line {number} of the ledger" in output
+    path.write_text("\n".join(lines) + "\n")
+    command(heart, "log", "--against", path)
+    roster = heart.silo("rome").roster
+    roster.write_text(roster.read_text().replace("paris", "parma"))
+    assert "lines of paris" in command(heart, "log", "--against", path, code=1)

@@ -26,6 +26,12 @@ def started(monkeypatch):
     monkeypatch.setattr(
         "unpooled.federation.nvflare.startup_kits.need_engine", lambda: None
     )
+    monkeypatch.setattr(
+        "unpooled.federation.nvflare.startup_kits.check_connection", lambda kit: None
+    )
+    monkeypatch.setattr(
+        "unpooled.federation.nvflare.startup_kits.expires_soon", lambda kit: ""
+    )
     calls = []
 
     def become(*call):
@@ -169,3 +175,83 @@ def _wait_for(holds, patience=120.0):
                 raise
         assert time.monotonic() < until
         time.sleep(0.5)
+
+
+@pytest.mark.parametrize(
+    ("rule", "code", "says"),
+    [
+        ("absent", 0, "does not answer. Trying until it does."),
+        ("failed_in_silo", 1, "not as this federation's server"),
+    ],
+)
+def test_start_tells_why_it_does_not_connect(
+    kit, source, started, monkeypatch, rule, code, says
+):
+    """A server may come later; a foreign certificate would stay silent for ever."""
+    from unpooled.errors import StudyError
+
+    run("silo", "init", "--kit", kit, "--source", source)
+
+    def fail(kit):
+        text = "does not answer." if code == 0 else "not as this federation's server"
+        raise StudyError(text, rule=rule)
+
+    at = "unpooled.federation.nvflare.startup_kits.check_connection"
+    monkeypatch.setattr(at, fail)
+    assert says in run("silo", "start", "--kit", kit, code=code)
+    assert len(started) == 1 - code
+
+
+def test_a_kit_runs_once(kit, source, started):
+    from unpooled.federation.nvflare.startup_kits import hold
+
+    run("silo", "init", "--kit", kit, "--source", source)
+    other = subprocess.Popen(
+        ["flock", "-x", str(kit / ".running"), "cat"], stdin=subprocess.PIPE
+    )
+    try:
+        for _ in range(1000):
+            if (kit / ".running").exists() and _locked(kit):
+                break
+            time.sleep(0.01)
+        assert "is running already" in run("silo", "start", "--kit", kit, code=1)
+        assert started == []
+    finally:
+        other.communicate()
+    hold(kit)
+
+
+def _locked(kit):
+    import fcntl
+
+    with (kit / ".running").open() as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False
+
+
+def test_a_server_whose_port_is_taken_does_not_start(tmp_path, started):
+    import socket
+
+    kit = kit_folders.server(tmp_path / "server")
+    harden(kit)
+    with socket.create_server(("", 0)) as taken:
+        port = taken.getsockname()[1]
+        service = {"target": f"localhost:{port}", "scheme": "tcp"}
+        kit_folders.write(
+            kit / "startup" / "fed_server.json",
+            {"servers": [{"service": service, "admin_port": free_port()}]},
+        )
+        said = run("serve", kit, code=1)
+    assert f"cannot listen on port {port}" in said
+    assert started == []
+    run("serve", kit)
+    assert len(started) == 1
+
+
+def test_check_without_a_silo_says_what_sets_one_up(kit):
+    for name in ("check", "start", "log"):
+        said = run("silo", name, "--kit", kit, code=1)
+        assert "unpooled silo init --kit KIT" in said

@@ -93,9 +93,10 @@ def test_words_of_another_shape_are_not_added(here):
         request = Request.from_message(decode(here.wire.sent[-1][1]), {})
         ((line, _),) = ledger_lines(request, echo, {"p": 3}, "masked", tuple("abc"))
         content, number = digest(arrays["total"].data), header["seals"][0][0]
-        statement = replace(line, parties=("b",)).statement("b", number, content)
+        own, build = replace(line, parties=("b",)), header["seals"][0][3]
+        statement = own.statement("b", number, content, build)
         signature = here.parties["b"]._identity.sign(statement)
-        header["seals"] = [[number, content, signature.hex()]]
+        header["seals"] = [[number, content, signature.hex(), build]]
 
     lies(here, STEP, change)
     assert "something else than is declared" in str(fails(here, to="coordinator"))

@@ -48,7 +48,7 @@ def targets(done):
     return [line.split()[-1] for line in lines if line.startswith("output of")]
 
 
-FIRST = ["install", "debian-packages", "lint", "types", "docs", "test"]
+FIRST = ["install", "debian-packages", "lint", "types", "docs", "release", "test"]
 
 
 def test_the_federation_comes_last(ci):

@@ -13,6 +13,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from unpooled.cli import app
@@ -74,7 +75,8 @@ def test_the_script_starts_nothing_where_it_cannot_go_on(tmp_path):
 
 def test_the_unit_is_one(tmp_path):
     unit = DEPLOY / "unpooled-silo.service"
-    parsed = configparser.ConfigParser(strict=True)
+    # A key that stands twice adds to a list.
+    parsed = configparser.ConfigParser(strict=False)
     parsed.optionxform = str  # type: ignore[assignment,method-assign]
     parsed.read_string(unit.read_text())
     service = parsed["Service"]
@@ -94,6 +96,34 @@ def test_the_unit_is_one(tmp_path):
             text=True,
         )
         assert unit.stem not in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("unit", ["silo", "server"])
+def test_a_unit_exposes_little(unit):
+    if not shutil.which("systemd-analyze"):
+        return
+    path = DEPLOY / f"unpooled-{unit}.service"
+    # Of 10, by systemd's own weights; it fails above the threshold, in tenths.
+    done = subprocess.run(
+        ["systemd-analyze", "security", "--offline=true", "--threshold=20", path],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_unit_of_the_server_is_one():
+    parsed = configparser.ConfigParser(strict=False)
+    parsed.optionxform = str  # type: ignore[assignment,method-assign]
+    parsed.read_string((DEPLOY / "unpooled-server.service").read_text())
+    words = parsed["Service"]["ExecStart"].split()
+    assert words[1] == "serve"
+    assert words[2] == parsed["Service"]["ReadWritePaths"]
+    silo = (DEPLOY / "unpooled-silo.service").read_text().splitlines()
+    server = (DEPLOY / "unpooled-server.service").read_text().splitlines()
+    # What restricts the one restricts the other.
+    rules = [line for line in silo if "=" in line and line[0] not in "#[E D"]
+    assert {line for line in rules if "Description" not in line} <= set(server)
 
 
 def test_the_container_installs_extras_that_exist():

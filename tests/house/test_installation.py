@@ -28,7 +28,7 @@ for extra in ("pandas", "polars", "jaxtyping", "beartype", "pytest", "nvflare", 
     assert importlib.util.find_spec(extra) is None, extra
 """
 
-TOOLS = {"test", "lint", "docs", "experiments"}
+TOOLS = {"test", "lint", "docs", "experiments", "release"}
 
 
 def extras():

@@ -13,6 +13,7 @@ from integration.forbidden_requests import COLUMNS, REQUESTS
 from integration.rows import SILOS
 from integration.terminal import unpooled
 from unpooled.party.memory.audit_log import AuditLog
+from unpooled.protocol.library_build import library_build
 from unpooled.protocol.message import decode, encode, pieces
 from unpooled.secure.keys.roster import Roster
 from wire import Rogue
@@ -166,6 +167,7 @@ def test_a_study_that_silos_do_not_join(doors, guarded, what):
     )
     pinned = {name: doors.roster[name] for name in parties or SILOS if name in SILOS}
     header = {"kind": "join", "protection": "masked", "partition": "rows"}
+    header |= {"library": library_build()}
     header |= {"parties": list(SILOS), "roster": Roster(pinned).digest()} | change
     asked = [silo for silo in SILOS if silo in header["parties"]]
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from silo_doors import check_refusal, here, knock, ran
+from unpooled.protocol.library_build import library_build
 from unpooled.protocol.message import decode, encode
 from wire import Rogue, kind
 
@@ -40,6 +41,7 @@ def test_a_roster_that_is_not_what_it_says(here, listed):
                 "parties": listed,
                 "roster": Roster(known).digest(),
                 "protection": "masked",
+                "library": library_build(),
             },
             {},
         ),

@@ -208,7 +208,7 @@ def test_what_the_announced_text_does_not_ask_is_not_answered(tmp_path, monkeypa
 
     def announced(asked, *args, **more):
         fewer = asked.text.replace('disclose = ["components_"]', "")
-        announce(replace(asked, text=fewer), *args, **more)
+        return announce(replace(asked, text=fewer), *args, **more)
 
     monkeypatch.setattr(server_job, "_announce", announced)
     outcome, place = server(tmp_path).ask("run", study(PCA))

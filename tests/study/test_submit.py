@@ -6,19 +6,23 @@ The session stands in for NVFlare's alone: what it hands over is what
 
 import contextlib
 import threading
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from test_server_job import STEPS, study
+from typer.testing import CliRunner
 
 from server_end import ServerEnd
+from unpooled.cli import app
 from unpooled.coordinator.channel import LocalChannel
-from unpooled.errors import AggregationError, StudyError
+from unpooled.errors import AggregationError, ReleaseRefusedError, StudyError
 from unpooled.federation.nvflare.submission import Submission
 from unpooled.party.setup.silo_file import SiloFile
 from unpooled.study import Study
 from unpooled.study import submit as submitting
 from unpooled.study.job_messages import News
 from unpooled.study.server_job import coordinate
+from unpooled.study.submitted import Submitted
 
 
 class Server:
@@ -31,10 +35,17 @@ class Server:
         self.lost = False  # a job that ends without a result
         self.silent = False  # a job that never has anything to tell
         self.interrupts = 0  # how often Ctrl-C comes while the job is asked
+        self.dead = set()  # silos that the server counts as connected for a minute
 
     def get_system_info(self):
         clients = [type("Client", (), {"name": name})() for name in self.present]
         return type("Info", (), {"client_info": clients})()
+
+    def get_client_job_status(self, names):
+        return [
+            {"client_name": n, "status": "no_reply" if n in self.dead else "no_jobs"}
+            for n in names
+        ]
 
     def begin(self, asked):
         results = self.folder / f"results-{len(self.jobs)}"
@@ -229,3 +240,141 @@ def test_ctrl_c_stops_the_job_where_the_answer_is_yes(server, asked):
     assert server.stopped == ["job-1"]
     assert done.models
     assert STEPS in asked.text
+
+
+def test_a_silo_that_died_a_moment_ago_is_named_at_once(server, asked):
+    server.dead = {"va"}
+
+    with pytest.raises(AggregationError, match="Not connected to the server: va") as it:
+        asked.run(kit=server.kit)
+
+    assert it.value.rule == "absent"
+    assert not server.jobs
+
+
+def test_a_used_name_is_refused_at_once_and_nothing_is_written(server, asked, tmp_path):
+    asked.run(kit=server.kit)
+    jobs = len(server.jobs)
+
+    with pytest.raises(
+        StudyError, match=r"has a run of a study case-PCA already \(done"
+    ):
+        asked.run(tmp_path / "new" / "other", kit=server.kit)
+    assert not (tmp_path / "new").exists()
+    assert len(server.jobs) == jobs
+
+    # Another coordinator's kit does not know the name: the server does.
+    (server.kit / "studies" / "case-PCA.json").unlink()
+    with pytest.raises(StudyError, match="has a run of a study case-PCA already"):
+        asked.run(tmp_path / "new" / "other", kit=server.kit)
+    assert not (tmp_path / "new" / "other").exists()
+
+
+def test_a_run_waits_for_a_silo_and_for_approval(server, asked, monkeypatch):
+    local = server.silos["va"] / "silo.toml"
+    local.write_text(local.read_text().replace('"none"', '"each-study"'))
+    server.present -= {"hungary"}
+    reasons = []
+
+    def pause(seconds):
+        if len(reasons) == 1:
+            server.present |= {"hungary"}
+        if len(reasons) == 2:
+            silo = SiloFile.from_file(local)
+            log = silo.party().audit_log
+            log.decided("case-PCA", approved=True, steps=["*"], by="anne")
+
+    def waits(reason, left):
+        reasons.append(reason)
+
+    monkeypatch.setattr(submitting.time, "sleep", pause)
+    done = asked.run(kit=server.kit, wait=3600.0, waiting=waits)
+
+    assert done.ledger.verify()
+    assert [word in said for word, said in zip(
+        ("hungary", "approval"), reasons, strict=True
+    )] == [True, True]  # fmt: skip
+
+
+def test_a_study_that_was_denied_is_not_waited_for(server, asked):
+    local = server.silos["va"] / "silo.toml"
+    local.write_text(local.read_text().replace('"none"', '"each-study"'))
+    plan = asked.plan(kit=server.kit)
+    assert plan.undecided == {"va": "waiting"}
+    log = SiloFile.from_file(local).party().audit_log
+    log.decided("case-PCA", approved=False, by="anne")
+    assert asked.plan(kit=server.kit).undecided == {"va": "denied"}
+
+    with pytest.raises(ReleaseRefusedError, match=r"va refused .*denied"):
+        asked.run(kit=server.kit, wait=3600.0)
+
+
+def test_a_run_does_not_wait_longer_than_it_may(server, asked, monkeypatch):
+    server.present -= {"va"}
+    clock = [0.0]
+    monkeypatch.setattr(submitting.time, "monotonic", lambda: clock[0])
+
+    def pause(seconds):
+        clock[0] += seconds
+
+    monkeypatch.setattr(submitting.time, "sleep", pause)
+    with pytest.raises(AggregationError, match="Not connected"):
+        asked.run(kit=server.kit, wait=100.0)
+    assert 100.0 <= clock[0] < 105.0
+
+
+class Jobs:
+    """A session whose server has jobs of three ages and states."""
+
+    def __init__(self):
+        now = datetime.now(UTC)
+        self.jobs = [
+            self.job("old", "heart", "FINISHED:COMPLETED", now - timedelta(days=40)),
+            self.job("young", "heart", "FINISHED:ABORTED", now - timedelta(days=2)),
+            self.job("runs", "heart", "RUNNING", now - timedelta(days=50)),
+            self.job("other", "lung", "RUNNING", now),
+        ]
+        self.stopped, self.deleted = [], []
+
+    def job(self, name, study, status, time):
+        text = time.isoformat()
+        return {"job_id": name, "job_name": study, "status": status,
+                "submit_time": text}  # fmt: skip
+
+    def list_jobs(self, limit, reverse):
+        return self.jobs
+
+    def abort_job(self, job):
+        self.stopped.append(job)
+
+    def delete_job(self, job):
+        self.deleted.append(job)
+
+
+def test_the_coordinator_lists_stops_and_prunes_studies(tmp_path, monkeypatch):
+    jobs = Jobs()
+
+    @contextlib.contextmanager
+    def submission(kit, patience=15.0):
+        yield Submission(kit, jobs)
+
+    at = "unpooled.federation.nvflare.submission.submission"
+    monkeypatch.setattr(at, submission)
+    Submitted(study="heart", digest="", job="runs", state="failed", begun=True,
+              folder="runs/heart", reason="va refused it").write(tmp_path)  # fmt: skip
+
+    def said(*words):
+        done = CliRunner(env={"COLUMNS": "120"}).invoke(
+            app, ["studies", *words, "--kit", str(tmp_path)]
+        )
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    listed = said("list")
+    assert "heart: va refused it" in listed
+    assert all(job["job_id"] in listed for job in jobs.jobs)
+    assert "Stopped 1 job of the study heart" in said("stop", "heart")
+    assert jobs.stopped == ["runs"]
+    assert "Deleted 1 job at" in said("prune")
+    assert "Deleted 2 jobs at" in said("prune", "--older", "1d")
+    assert jobs.deleted == ["old", "old", "young"]

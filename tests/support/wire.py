@@ -20,6 +20,7 @@ from unpooled.federation.federation import Federation
 from unpooled.federation.local import in_one_process
 from unpooled.ledger import Ledger
 from unpooled.party.party import Party
+from unpooled.protocol.library_build import library_build
 from unpooled.protocol.message import Message, decode, encode, joined
 from unpooled.protocol.request import Request, view_arrays
 from unpooled.protocol.step import find_step
@@ -211,7 +212,7 @@ class Rogue:
         """Ask for offers."""
         pinned = {name: self.silos.roster[name] for name in set(self.listed)}
         header = {"parties": self.listed, "roster": Roster(pinned).digest()}
-        header["partition"] = self.partition
+        header |= {"partition": self.partition, "library": library_build()}
         return self.ask_all({"kind": "join", "protection": self.protection, **header})
 
     def agree(self, offers: Mapping[str, Message]) -> dict[str, Message]:

@@ -16,14 +16,18 @@ import typer
 from unpooled.cli.commands import (
     about_run,
     command,
+    duration,
     file_argument,
+    file_option,
     folder_argument,
     folder_option,
     group,
 )
 from unpooled.cli.desks import desk
-from unpooled.cli.provisioning import provision, serve
+from unpooled.cli.provisioning import provision, prune, serve
 from unpooled.cli.silo import app as silo_commands
+from unpooled.cli.silo_keys import roster_app
+from unpooled.cli.studies import app as studies_commands
 from unpooled.cli.terminal import complain, console, say
 
 if TYPE_CHECKING:
@@ -64,6 +68,14 @@ class Form(StrEnum):
     XLSX = "xlsx"
 
 
+Wait = Annotated[
+    str | None,
+    typer.Option(
+        "--wait",
+        metavar="TIME",
+        help="Wait so long for approvals and absent silos, such as 8h or 2d.",
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Plain lines, no progress bar.")]
 
 
@@ -136,6 +148,7 @@ def run(
     ] = False,
     kit: Kit = None,
     out: Out = None,
+    wait: Wait = None,
     quiet: Quiet = False,
 ) -> None:
     """Fit a study's steps; write models, ledger, log and report into a folder."""
@@ -145,12 +158,16 @@ def run(
     folder = out or loaded.folder
     # Over a consortium the server knows whether there is a run to continue.
     begun = kit is not None or (folder / "state.json").exists()
-    _execute(loaded, folder, kit, resume=resume and begun, quiet=quiet)
+    _execute(loaded, folder, kit, wait, resume=resume and begun, quiet=quiet)
 
 
 @command(app)
 def resume(
-    study: StudyOrRun, kit: Kit = None, out: Out = None, quiet: Quiet = False
+    study: StudyOrRun,
+    kit: Kit = None,
+    out: Out = None,
+    wait: Wait = None,
+    quiet: Quiet = False,
 ) -> None:
     """Continue a run that ended before it was done."""
     from unpooled.study import Study
@@ -159,7 +176,7 @@ def resume(
     if study.is_dir():
         study, out = study_file_of(study), out or study
     loaded = Study.from_file(study)
-    _execute(loaded, out or loaded.folder, kit, resume=True, quiet=quiet)
+    _execute(loaded, out or loaded.folder, kit, wait, resume=True, quiet=quiet)
 
 
 @command(app)
@@ -200,14 +217,43 @@ def results(
         show_results(console(), one.step, one.summary)
 
 
+@command(app)
+def audit(
+    run: RunPath,
+    log: Annotated[
+        list[Path] | None,
+        file_option("--log", metavar="SQLITE", help="A copy of a silo's audit log."),
+    ] = None,
+    roster: Annotated[
+        Path | None,
+        file_option("--roster", help="The silos' public keys: local/roster.toml."),
+    ] = None,
+) -> None:
+    """Check ledger, seals, models and report of a run against each other and logs."""
+    from unpooled.cli.tables import show_checks
+    from unpooled.study.audit import audit as checks_of
+
+    checks = checks_of(run, roster=roster, logs=log or [])
+    if not show_checks(console(), run, checks):
+        raise typer.Exit(1)
+
+
 def _execute(
-    study: "Study", folder: Path, kit: Path | None, *, resume: bool, quiet: bool
+    study: "Study",
+    folder: Path,
+    kit: Path | None,
+    wait: str | None,
+    *,
+    resume: bool,
+    quiet: bool,
 ) -> None:
     """Run or resume a study, with a progress bar, and show the results."""
     from unpooled.cli.progress import Display
     from unpooled.cli.results_tables import show_run
 
-    window = console()
+    window, seconds = console(), 0.0 if wait is None else duration("--wait", wait)
+    if wait is not None and kit is None:
+        raise typer.BadParameter("--wait is for a consortium: it needs --kit.")
     about_run(folder)
     start: Callable[..., Run] = study.resume if resume else study.run
     try:
@@ -218,6 +264,8 @@ def _execute(
                 listener=display.listener,
                 planned=display.planned,
                 stop=partial(_confirm_stop, study, display),
+                wait=seconds,
+                waiting=display.waiting,
             )
     except KeyboardInterrupt:
         options = "" if folder == study.folder else f" --out {folder}"
@@ -242,5 +290,8 @@ def _confirm_stop(study: "Study", display: "Display") -> bool:
 
 command(app)(provision)
 command(app)(serve)
+command(app)(prune)
 command(app)(desk)
 app.add_typer(silo_commands)
+app.add_typer(roster_app)
+app.add_typer(studies_commands)

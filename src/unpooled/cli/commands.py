@@ -26,6 +26,11 @@ folder_argument = functools.partial(typer.Argument, exists=True, file_okay=False
 folder_option = functools.partial(typer.Option, exists=True, file_okay=False)
 
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+# Of the commands that run a kit.
+Quiet = Annotated[
+    bool,
+    typer.Option("--quiet", help="Log to log.txt in the kit only, which rotates."),
+]
 Command = Callable[..., None]
 
 # The folder of the run that the present command is about.
@@ -35,6 +40,18 @@ _run_folder: ContextVar[Path | None] = ContextVar("run folder", default=None)
 def about_run(folder: Path) -> None:
     """Have the command's faults written to the log of a run, once there is a folder."""
     _run_folder.set(folder)
+
+
+def duration(option: str, text: str) -> float:
+    """Return the seconds of a text such as 90s, 30m, 8h or 2d."""
+    units = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+    try:
+        seconds = float(text[:-1]) * units[text[-1:]]
+    except (KeyError, ValueError):
+        seconds = -1.0
+    if not 0.0 <= seconds < 1e9:
+        raise typer.BadParameter(f"{option} {text}: give a time such as 90s, 8h or 2d.")
+    return seconds
 
 
 def group(name: str, description: str) -> typer.Typer:

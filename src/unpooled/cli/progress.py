@@ -38,6 +38,7 @@ class Display:
         self._plain = quiet or not console.is_terminal
         self._bar: Progress | None = None
         self._parties, self._bytes = 0, [0]
+        self._waits_for = ""
         self._round, self._answered, self._done = 0, set[str](), 0
 
     def __enter__(self) -> "Display":
@@ -52,6 +53,15 @@ class Display:
         if self._bar is not None:
             self._show("done" if error is None else "stopped")
             self._bar.stop()
+
+    def waiting(self, reason: str, left: float) -> None:
+        """Say for what a study waits, once for each reason."""
+        if reason != self._waits_for:
+            self._waits_for = reason
+            hours = f"{left / 3600.0:.1f} hours" if left > 5400 else f"{left:.0f} s"
+            self._console.print(
+                f"{printable(reason)} Waiting, at most {hours} more.", markup=False
+            )
 
     @property
     def rounds(self) -> int:

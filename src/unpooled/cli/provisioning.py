@@ -5,8 +5,14 @@ from typing import Annotated
 
 import typer
 
-from unpooled.cli.commands import file_argument, file_option, folder_argument
-from unpooled.cli.terminal import say
+from unpooled.cli.commands import (
+    Quiet,
+    duration,
+    file_argument,
+    file_option,
+    folder_argument,
+)
+from unpooled.cli.terminal import count, say, size
 
 FederationFile = Annotated[
     Path, file_argument(metavar="FEDERATION", help="A federation's file (TOML).")
@@ -84,6 +90,7 @@ def provision(
 
 def serve(
     kit: Annotated[Path, folder_argument(metavar="KIT", help="The server's kit.")],
+    quiet: Quiet = False,
 ) -> None:
     """Run a federation's server in the foreground.
 
@@ -95,7 +102,32 @@ def serve(
 
     if (kind := kind_of(kit)) != "server":
         raise StudyError(f"{kit} is a {kind}'s kit, not the server's.")
-    start(kit)
+    start(kit, quiet=quiet)
+
+
+def prune(
+    kit: Annotated[
+        Path, folder_argument(metavar="KIT", help="The kit of a server or silo.")
+    ],
+    older: Annotated[
+        str | None,
+        typer.Option(
+            "--older", metavar="AGE", help="Such as 7d; 30d, or the silo's own choice."
+        ),
+    ] = None,
+) -> None:
+    """Delete the folders that old jobs left in a kit, and nothing else."""
+    from unpooled.federation.nvflare.hardening import kind_of
+    from unpooled.federation.nvflare.housekeeping import kept_days
+    from unpooled.federation.nvflare.housekeeping import prune as delete
+
+    kind_of(kit)
+    days = kept_days(kit) if older is None else duration("--older", older) / 86400.0
+    deleted = delete(kit, days)
+    say(
+        f"Deleted the folders of {count(deleted.folders, 'job')} older than "
+        f"{days:g} days: {size(deleted.bytes)}. Audit logs, runs and models stay."
+    )
 
 
 def _provision(federation: Path, out: Path) -> None:

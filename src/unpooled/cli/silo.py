@@ -1,4 +1,4 @@
-"""``unpooled silo``: init, pin, check and start; more are in `silo_studies`."""
+"""``unpooled silo``: init, check, start; more in `silo_keys` and `silo_studies`."""
 
 import sys
 from pathlib import Path
@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from unpooled.cli import desks, silo_studies
-from unpooled.cli.commands import command, file_argument, file_option, group
+from unpooled.cli import desks, silo_keys, silo_studies
+from unpooled.cli.commands import Quiet, command, file_option, group
 from unpooled.cli.silo_studies import Kit
 from unpooled.cli.terminal import console, say
 
@@ -70,10 +70,10 @@ EachStudy = Annotated[
 Offline = Annotated[
     bool, typer.Option("--offline", help="Do not connect to the server.")
 ]
-Lines = Annotated[
-    list[Path],
-    file_argument(
-        metavar="PUBLIC...", help="Files with the public lines of other silos."
+Bundle = Annotated[
+    Path | None,
+    typer.Option(
+        "--bundle", help="A file for all silos' public lines, to add this one's to."
     ),
 ]
 
@@ -94,8 +94,10 @@ def init(
     policy: PolicyFile = None,
     approve_each_study: EachStudy = False,
     same_people: SamePeople = False,
+    bundle: Bundle = None,
 ) -> None:
     """Write the silo's file and policy, and make its identity key."""
+    from unpooled.party.setup.pinning import pin
     from unpooled.party.setup.silo_init import SiloConfig, init_silo
 
     interactive = source is None
@@ -131,25 +133,14 @@ def init(
     say(
         f"Wrote {kit / 'local' / 'silo.toml'}, and the policy beside it in policy.toml."
     )
+    if bundle is not None:
+        pinned = pin(bundle, [public])
+        say(f"Added its public line to {bundle}, which has {', '.join(pinned)}.")
+        say(f"When all are in: unpooled silo pin {bundle} Then: unpooled silo check")
+        return
     say(f"This silo's public line, also in {public}; send it to every other silo:")
     say(public.read_text("utf-8").splitlines()[1])
     say("With theirs: unpooled silo pin FILE... Then: unpooled silo check")
-
-
-@command(app)
-def pin(lines: Lines, kit: Kit = Path()) -> None:
-    """Add silos' public lines to the roster of this silo, or of the server."""
-    from unpooled.federation.nvflare.hardening import kind_of
-    from unpooled.party.setup.silo_file import SiloFile
-    from unpooled.party.setup.silo_init import pin as put
-
-    target = kit / "local" / "roster.toml"
-    # The server has a roster too, but no silo.toml.
-    if (kit / "local" / "silo.toml").exists() or kind_of(kit) == "silo":
-        target = SiloFile.from_file(kit / "local" / "silo.toml").roster
-    roster = put(target, lines)
-    say(f"The roster has {', '.join(roster)}.")
-    say(f"Compare the digest with the other silos by phone: {roster.digest()}")
 
 
 @command(app)
@@ -160,7 +151,11 @@ def check(kit: Kit = Path(), offline: Offline = False) -> None:
     """
     from unpooled.cli.silo_check import show_silo
     from unpooled.federation.nvflare.hardening import check_hardened
-    from unpooled.federation.nvflare.startup_kits import check_connection, expiry_of
+    from unpooled.federation.nvflare.startup_kits import (
+        check_connection,
+        expires_soon,
+        expiry_of,
+    )
     from unpooled.party.setup.silo_file import SiloFile
 
     silo = SiloFile.from_file(kit / "local" / "silo.toml")
@@ -170,16 +165,23 @@ def check(kit: Kit = Path(), offline: Offline = False) -> None:
     check_hardened(kit)
     say(f"Jobs can use this library's class only; the kit is valid until "
         f"{expiry_of(kit):%d %B %Y}.")  # fmt: skip
+    if warning := expires_soon(kit):
+        say(warning)
     address = check_connection(kit)
     silo.check_name(address.participant)
     say(f"The server {address.host}, port {address.port}, answers as it should.")
 
 
 @command(app)
-def start(kit: Kit = Path()) -> None:
+def start(kit: Kit = Path(), quiet: Quiet = False) -> None:
     """Take part in studies, in the foreground, until it is stopped."""
+    from unpooled.errors import StudyError
     from unpooled.federation.nvflare.hardening import check_hardened
-    from unpooled.federation.nvflare.startup_kits import address_of
+    from unpooled.federation.nvflare.startup_kits import (
+        address_of,
+        check_connection,
+        expires_soon,
+    )
     from unpooled.federation.nvflare.startup_kits import start as begin
     from unpooled.party.setup.silo_file import SiloFile
 
@@ -190,10 +192,24 @@ def start(kit: Kit = Path()) -> None:
     silo.rules()
     silo.pinned()
     check_hardened(kit)
-    begin(kit)
+    try:
+        check_connection(kit)
+    except StudyError as reason:
+        # Servers start later than silos at times; a wrong certificate stays wrong.
+        if reason.rule != "absent":
+            raise
+        say(f"{reason} Trying until it does.")
+    else:
+        if warning := expires_soon(kit):
+            say(warning)
+    begin(kit, quiet=quiet)
 
 
 for _command in (
+    silo_keys.pin,
+    silo_keys.unpin,
+    silo_keys.rotate,
+    silo_keys.encrypt_key,
     silo_studies.log,
     silo_studies.approve,
     silo_studies.deny,

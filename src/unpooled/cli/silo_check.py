@@ -27,8 +27,10 @@ from unpooled.party.rules.unusable_cells import (
 )
 from unpooled.party.setup.silo_file import SiloFile
 from unpooled.party.views.view import View
+from unpooled.protocol.library_build import library_build
 from unpooled.protocol.view_operations import Select
 from unpooled.secure.keys.roster import Roster
+from unpooled.secure.keys.spoken import spoken
 
 _MOST_CLASSES = 20
 # Columns whose cells are shown.
@@ -70,6 +72,7 @@ def show_silo(console: Console, silo: SiloFile) -> None:
     for study, matched in _matched(silo.matches):
         report = f"Study {printable(study)}: {match_report(n, matched)}"
         console.print(Text(f"{report} The rows: {silo.matches / study}.csv"))
+    console.print(Text(f"Library: unpooled {library_build()}, the same at all ends"))
     part(console, "What the policy allows", f"From {silo.policy}", _rules(rules))
     if rules.max_feature_ratio < 1e6:
         most = (
@@ -83,9 +86,10 @@ def show_silo(console: Console, silo: SiloFile) -> None:
     part(
         console,
         "The silos on the roster",
-        "Compare the digest with the other silos by phone.",
+        "Compare the words, or the digest, with the other silos by phone.",
         _roster(roster, silo.name),
         *_committee(roster),
+        Text(f"words {spoken(roster.digest())}"),
         Text(f"digest {roster.digest()}"),
         Text(
             f"digest of the rows {table_digest(rows, roster.digest().encode()[:64])}: "

@@ -11,6 +11,7 @@ from unpooled.cli.commands import file_option, folder_option
 from unpooled.cli.terminal import console, count, say
 
 if TYPE_CHECKING:
+    from unpooled.ledger import Ledger
     from unpooled.party.memory.audit_log import AuditLog
     from unpooled.party.setup.silo_file import SiloFile
 
@@ -54,7 +55,7 @@ def log(
     from unpooled.cli.silo_log import show_log
     from unpooled.ledger import Ledger
     from unpooled.party.memory.audit_log import AuditLog
-    from unpooled.secure.keys.roster import Roster
+    from unpooled.party.setup.pinning import trusted_keys
 
     silo = _silo(kit)
     _check_has_log(silo)
@@ -64,12 +65,14 @@ def log(
     show_log(console(), journal, study, silo.rules(), decides=silo.approval != "none")
     if not (verify or against):
         return
-    # The public key that is pinned: the person who checks may not have the private one.
-    keys = [Roster.from_file(silo.roster)[silo.name], *_keys(former or [])]
+    # The public keys that are pinned: the person who checks may have no private one.
+    trusted = trusted_keys(silo.roster)
+    keys = [*trusted[silo.name], *_keys(former or [])]
     journal.verify(keys)
     say(f"Verified: {len(journal.entries())} entries, none altered, all signed.")
     if against is not None:
         ledger = Ledger.from_json(against.read_text("utf-8"))
+        _verify_ledger(ledger, trusted | {silo.name: tuple(keys)})
         missing = journal.check_against(ledger, silo.name) or "none"
         say(f"{against} agrees with this log, and lacks {missing} of its lines.")
 
@@ -220,6 +223,14 @@ def _keys(texts: list[str]) -> list[bytes]:
         return [bytes.fromhex(text) for text in texts]
     except ValueError:
         raise typer.BadParameter("A key is 64 hexadecimal digits.") from None
+
+
+def _verify_ledger(ledger: "Ledger", trusted: dict[str, tuple[bytes, ...]]) -> None:
+    """Check chain and seals of a ledger, under the keys that this silo pins."""
+    for party in ledger.libraries:
+        if party not in trusted:
+            _fail(f"The ledger has lines of {party}, which this silo does not pin.")
+    ledger.verify(trusted)
 
 
 def _unknown(study: str, journal: "AuditLog") -> None:

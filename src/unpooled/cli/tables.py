@@ -19,7 +19,10 @@ from unpooled.report.facts import declaration
 from unpooled.report.text.rounds import equal_rounds, round_numbers
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from unpooled.study import Study
+    from unpooled.study.audit import Checked
 
 PROTECTION = {
     "masked": "Masked sums: every number is seen only as a total over all silos.",
@@ -176,6 +179,7 @@ def show_plan(console: Console, study: "Study", plan: Plan) -> bool:
         f"{count(plan.rounds, 'round')}. Each of {count(len(plan.parties), 'silo')} "
         f"sends {size(plan.bytes)} and receives {size(plan.bytes_in)}. {plan.opened}",
         *map(Text, plan.notes),
+        *_ends(plan),
     )
     if not plan.refusals:
         return True
@@ -186,6 +190,35 @@ def show_plan(console: Console, study: "Study", plan: Plan) -> bool:
         *_refusals(plan),
     )
     return False
+
+
+def show_checks(console: Console, run: "Path", checks: "Sequence[Checked]") -> bool:
+    """Show the checks of a run; return whether all of them are good."""
+    grid = table("", "checked", "found")
+    for one in checks:
+        mark = Text("good", "green") if one.good else Text("WRONG", "bold red")
+        style = "" if one.good else "red"
+        grid.add_row(mark, printable(one.what), Text(printable(one.said), style))
+    part(console, f"Audit of {printable(str(run))}", "", grid)
+    console.print()
+    return all(one.good for one in checks)
+
+
+def _ends(plan: Plan) -> list[RenderableType]:
+    """Return what the silos of a consortium answered about themselves."""
+    shown: list[RenderableType] = []
+    by_build: dict[str, list[str]] = {}
+    for party, build in plan.libraries.items():
+        by_build.setdefault(build, []).append(party)
+    for build, parties in by_build.items():
+        who = "all silos" if len(by_build) == 1 else ", ".join(parties)
+        shown.append(Text(printable(f"unpooled {build} at {who}."), "dim"))
+    for party, decision in plan.undecided.items():
+        waits = f"{party} waits for a person's approval: unpooled silo approve."
+        if decision == "denied":
+            waits = f"{party}: a person denied this study."
+        shown.append(Text(printable(waits), "bold red"))
+    return shown
 
 
 def _refusals(plan: Plan) -> list[RenderableType]:

@@ -26,11 +26,15 @@ class Channel(abc.ABC):
     deliver : callable or None
         Set by the coordinator while it computes: takes (party, (study, session),
         message) from a party's computing process.
+    cut_off : frozenset of str
+        Parties that gave no reply because the engine ended the exchange, for another
+        party's fault.
     """
 
     parties: tuple[str, ...]
     carry: Callable[[tuple[str, str], str, bytes], None] | None = None
     deliver: Callable[[str, tuple[str, str], bytes], object] | None = None
+    cut_off: frozenset[str] = frozenset()
 
     @abc.abstractmethod
     def exchange(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, Framed]]:

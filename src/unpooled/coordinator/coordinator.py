@@ -35,6 +35,7 @@ from unpooled.coordinator.recover_ledger import recover
 from unpooled.coordinator.relay import Relay
 from unpooled.coordinator.replies import (
     Replies,
+    check_builds,
     check_origins,
     gather,
     log_lines,
@@ -47,6 +48,7 @@ from unpooled.errors import AggregationError, UnpooledError
 from unpooled.ledger import Ledger, Release
 from unpooled.protocol.following import SIGNS, Call
 from unpooled.protocol.ledger_lines import lines_of_all
+from unpooled.protocol.library_build import library_build
 from unpooled.protocol.message import Message, encode
 from unpooled.protocol.request import Request
 from unpooled.protocol.several_steps import together
@@ -87,6 +89,8 @@ class Coordinator(RoundRunner):
         What differs between the parties; each must have declared the same.
     follows : bool, default False
         Whether every silo repeats each call by itself, and is told what it needs.
+    allowed_builds : sequence of str, optional
+        Builds of the library that silos may have, beside that of this process.
 
     Attributes
     ----------
@@ -110,11 +114,13 @@ class Coordinator(RoundRunner):
         first_round: int = 1,
         partition: str = "rows",
         follows: bool = False,
+        allowed_builds: Sequence[str] = (),
     ) -> None:
         self.channel, self.roster = channel, roster
         self.parties = channel.parties
         self.study, self.protection = study, protection
         self.partition, self.planned, self.follows = partition, False, follows
+        self._allowed_builds = tuple(allowed_builds)
         self.ledger = Ledger() if ledger is None else ledger
         self.records: list[RoundRecord] = []
         self.notes: list[str] = []
@@ -416,8 +422,10 @@ class Coordinator(RoundRunner):
             "roster": self.roster.digest(),
             "protection": self.protection,
             "partition": self.partition,
+            "library": library_build(),
         }
         offers = self.send(join)
+        check_builds(self.study, offers, self._allowed_builds)
         last = recover(self.ledger, self.roster, self.study, offers, self.send)
         if last:
             self._round = max(self._round, last)

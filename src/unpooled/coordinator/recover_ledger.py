@@ -110,7 +110,7 @@ def _lines_in(
                 raise ValueError("a line that no round could have written")
             if bytes.fromhex(seal.key) != roster[party]:
                 raise ValueError("sealed under another key")
-            statement = line.statement(party, sequence, seal.digest)
+            statement = line.statement(party, sequence, seal.digest, seal.library)
             roster.check(party, statement, bytes.fromhex(seal.signature))
             lines.append(line)
     except (KeyError, TypeError, ValueError, StudyError) as wrong:

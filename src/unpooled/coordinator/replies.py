@@ -1,6 +1,6 @@
 """Checking replies: who signed each, which request it is for, and what it holds."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -9,11 +9,13 @@ from typing import final
 from unpooled.coordinator.channel import Channel
 from unpooled.errors import RULES, AggregationError, DataError, ReleaseRefusedError
 from unpooled.ledger import Ledger, Release, Seal
+from unpooled.protocol.library_build import is_allowed, library_build
 from unpooled.protocol.matching_stages import STAGES
 from unpooled.protocol.message import Framed, Message, decode, digest, size_of
 from unpooled.protocol.several_steps import REPLIES, parts_of
 from unpooled.secure.keys.roster import Roster
 
+_OFFER = {"key", "signature", "head", "pinned", "lines", "library"}
 # The reply to each message that is not a step: its kind, and the fields of its header
 # beside those of every reply.
 _ANSWERS: Mapping[str, tuple[str, set[str]]] = {
@@ -21,11 +23,11 @@ _ANSWERS: Mapping[str, tuple[str, set[str]]] = {
         "described",
         {"columns", "categorical", "named", "label", "partition", "rows"},
     ),
-    "announce": ("announced", {"approval"}),
+    "announce": ("announced", {"approval", "library"}),
     "deliver": ("delivered", set()),
     "recall": ("recalled", {"lines"}),
     "finish": ("finished", set()),
-    "join": ("offer", {"key", "signature", "head", "pinned", "lines"}),
+    "join": ("offer", _OFFER),
     "agree": ("agreed", set()),
     "offer group key": ("group", {"sealed"}),
     "accept group key": ("accepted", set()),
@@ -43,6 +45,8 @@ _ALWAYS = {"party", "request", "kind"}
 # Size in bytes from which checking a reply in a thread of its own saves time.
 _LARGE = 2**20
 _CHECKERS = 4
+# Characters of a build's name, which goes into the ledger.
+_LONGEST_BUILD = 100
 
 
 @final
@@ -103,14 +107,28 @@ def gather(
         replies.take(party, checking.result)
     missing = [party for party in requests if party not in replies.messages]
     if missing and replies.problem is None:
-        replies.problem = AggregationError(
-            f"{', '.join(missing)} did not answer {step}. A total is over the whole "
-            f"roster or it is not opened; run the fit again when every party is back.",
-            rule="out_of_order",
-        )
+        replies.problem = _absence(missing, channel.cut_off, step)
     order = [party for party in requests if party in replies.messages]
     replies.messages = {party: replies.messages[party] for party in order}
     return replies
+
+
+def _absence(
+    missing: Sequence[str], cut_off: Collection[str], step: str
+) -> AggregationError:
+    """Return the error of parties that did not reply, in the name of those at fault."""
+    at_fault = [party for party in missing if party not in cut_off]
+    who = f"{', '.join(at_fault)} did not answer {step}."
+    if not at_fault:
+        who = f"The exchange was ended before the parties answered {step}."
+    elif len(at_fault) < len(missing):
+        others = ", ".join(party for party in missing if party in cut_off)
+        who += f" The exchange with {others} was ended with it."
+    return AggregationError(
+        f"{who} A total is over the whole roster or it is not opened; run the fit "
+        f"again when every party is back.",
+        rule="absent",
+    )
 
 
 def replies_by_step(
@@ -236,6 +254,31 @@ def raise_refusals(
         raise ReleaseRefusedError(party, step, rule, f"{remedy} {more}".strip())
 
 
+def check_builds(
+    study: str, replies: Mapping[str, Message], allowed: Sequence[str]
+) -> dict[str, str]:
+    """Return each party's build of the library; refuse one that is not allowed.
+
+    Parameters
+    ----------
+    study : str
+        Name of the study.
+    replies : mapping of str to Message
+        Replies that state the party's build, by party.
+    allowed : sequence of str
+        Builds that the study's text lists.
+    """
+    builds = {party: str(reply.header["library"]) for party, reply in replies.items()}
+    for party, build in builds.items():
+        if not is_allowed(build, allowed):
+            remedy = (
+                f"{party} has {build[:_LONGEST_BUILD]}, the coordinator's end has "
+                f"{library_build()}. {RULES['version'][1]}"
+            )
+            raise ReleaseRefusedError(party, f"the study {study}", "version", remedy)
+    return builds
+
+
 def check_origins(step: str, replies: Mapping[str, Message]) -> None:
     """Refuse to open totals of arrays that the silos kept in different rounds.
 
@@ -278,17 +321,20 @@ def _seals(
         if set(reply.arrays) != sources:
             raise ValueError("other arrays than are declared")
         for (number, line, source), record in zip(of_party, records, strict=True):
-            sequence, content, signature = record
+            sequence, content, signature, library = record
             if type(sequence) is not int or type(content) is not str:
                 raise TypeError("a seal")
-            statement = line.statement(party, sequence, content)
+            if type(library) is not str or not 0 < len(library) <= _LONGEST_BUILD:
+                raise TypeError("a build of the library")
+            statement = line.statement(party, sequence, content, library)
             roster.check(party, statement, bytes.fromhex(signature))
             if source in sources and content != reply.digests.get(source):
                 raise AggregationError(
                     f"{party} sealed another array than it sent.",
                     rule="wrong_signature",
                 )
-            seals[number] = Seal(roster[party].hex(), sequence, content, signature)
+            key = roster[party].hex()
+            seals[number] = Seal(key, sequence, content, signature, library)
     except (KeyError, TypeError, ValueError) as wrong:
         raise AggregationError(
             f"{party} did not seal every line of the round.", rule="malformed_message"

@@ -229,6 +229,12 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "the averages that neighbours computed are inconsistent",
             "Start the fit again, and check that all silos run the same version.",
         ),
+        "version": (
+            "another build of the library runs at the other end, and the study does "
+            "not list it",
+            "Install the same version of unpooled at all ends (`unpooled silo check` "
+            "shows the silo's), or list the other build under `versions` in [study].",
+        ),
         "wrong_roster": (
             "the study's parties are not the ones on this silo's roster",
             "Exchange public keys again, so that all silos pin the same roster.",
@@ -280,10 +286,23 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "nobody at the silo has approved the study as it is now, or the step in it",
             "Let somebody there review the plan: `unpooled silo approve STUDY`.",
         ),
+        "denied": (
+            "a person at the silo has denied the study",
+            "Talk to the silo; it can still approve: `unpooled silo approve STUDY`.",
+        ),
         "delivery": (
             "the silo does not accept the file: it was not in the study, keeps no "
             "models, or the file is too large",
             "Deliver the model by other means.",
+        ),
+        "absent": (
+            "a silo or the server is not connected, or did not answer in time",
+            "When all are connected again, continue with resume; with `--wait 8h` a "
+            "run waits for them.",
+        ),
+        "source_changed": (
+            "the silo's rows were changed while the study was running",
+            "Run the study again, and let the silo change its rows between studies.",
         ),
         "two_parties": (
             "secure comparisons need three parties: of two, each would see all values",

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["VISIBILITIES", "Ledger", "Release", "Seal", "canonical"]
 
 _GENESIS = "0" * 64
+# Public keys by party; several for a party that had another key before.
+Identities = Mapping[str, bytes] | Mapping[str, tuple[bytes, ...]]
 
 
 @final
@@ -123,14 +125,15 @@ class Ledger(Sequence[Release]):
         self._lines.append(line)
         return line
 
-    def verify(self, identities: Mapping[str, bytes] | None = None) -> bool:
+    def verify(self, identities: Identities | None = None) -> bool:
         """Check the chain and every seal.
 
         Parameters
         ----------
-        identities : mapping of str to bytes, optional
-            Public keys by party, from a trusted roster. When omitted, the keys in the
-            seals are used, which detects edits but not a forged ledger.
+        identities : mapping of str to bytes or tuple of bytes, optional
+            Public keys by party, from a trusted roster; several for a party that had
+            another key before. When omitted, the keys in the seals are used, which
+            detects edits but not a forged ledger.
 
         Returns
         -------
@@ -166,6 +169,19 @@ class Ledger(Sequence[Release]):
                         f"not sealed by {party} as written here."
                     ) from wrong
         return True
+
+    @property
+    def libraries(self) -> dict[str, tuple[str, ...]]:
+        """The builds of the library under which each party sealed lines, by party.
+
+        A party has several where it was upgraded during the study, and an empty one
+        where version 0.1 of the library wrote lines.
+        """
+        found: dict[str, dict[str, None]] = {}
+        for line in self:
+            for party, seal in line.seals.items():
+                found.setdefault(party, {})[seal.library] = None
+        return {party: tuple(builds) for party, builds in found.items()}
 
     def bytes_out(self, party: str | None = None) -> int:
         """Return the bytes that a party sent; the maximum over parties when None."""
@@ -225,7 +241,7 @@ def _check_seal(
     line: Release,
     party: str,
     counts: dict[tuple[str, str], int],
-    identities: Mapping[str, bytes] | None,
+    identities: Identities | None,
 ) -> None:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -235,9 +251,11 @@ def _check_seal(
         raise ValueError(f"line {expected} of this party is missing")
     counts[party, seal.key] = expected + 1
     key = bytes.fromhex(seal.key)
-    if identities is not None and identities[party] != key:
-        raise ValueError("another key than the one trusted")
+    if identities is not None:
+        trusted = identities[party]
+        if key not in ((trusted,) if isinstance(trusted, bytes) else trusted):
+            raise ValueError("another key than the one trusted")
     Ed25519PublicKey.from_public_bytes(key).verify(
         bytes.fromhex(seal.signature),
-        line.statement(party, seal.sequence, seal.digest),
+        line.statement(party, seal.sequence, seal.digest, seal.library),
     )

@@ -38,13 +38,25 @@ class Seal:
     digest : str
         SHA-256 of the array's bytes on the wire (of no bytes for a kept array).
     signature : str
-        Signature of the line's statement, sequence and digest, hexadecimal.
+        Signature of the line's statement, sequence, digest and library, hexadecimal.
+    library : str
+        The build of the library that the party runs, "version+digest"; empty in a
+        ledger of version 0.1.
     """
 
     key: str
     sequence: int
     digest: str
     signature: str
+    library: str = ""
+
+    def as_record(self) -> dict[str, Any]:
+        """Return the seal as JSON values."""
+        record: dict[str, Any] = dict(vars(self))
+        # As a ledger of version 0.1 has it, so that such ledgers keep their hashes.
+        if not self.library:
+            del record["library"]
+        return record
 
 
 @final
@@ -96,16 +108,19 @@ class Release:
     seals: Mapping[str, Seal] = field(default_factory=dict)
     peers: tuple[str, ...] = ()
 
-    def statement(self, party: str, sequence: int, digest: str) -> "Bytes":
+    def statement(
+        self, party: str, sequence: int, digest: str, library: str = ""
+    ) -> "Bytes":
         """Return the statement that a party signs to seal this line."""
         body = {name: getattr(self, name) for name in _SEALED}
         body |= {"peers": list(self.peers)} if self.peers else {}
+        body |= {"library": library} if library else {}
         body |= {"party": party, "sequence": sequence, "digest": digest}
         return canonical(body)
 
     def as_record(self) -> dict[str, Any]:
         """Return the line as JSON values."""
-        seals = {party: dict(vars(seal)) for party, seal in self.seals.items()}
+        seals = {party: seal.as_record() for party, seal in self.seals.items()}
         record = {**vars(self), "shape": list(self.shape), "seals": seals}
         # Only for exchanged arrays, so that older ledgers keep their hashes.
         del record["peers"]
@@ -122,9 +137,10 @@ class Release:
             values["parties"] = tuple(map(str, record["parties"]))
             values["peers"] = tuple(map(str, record.get("peers", ())))
             values["seals"] = {
-                party: Seal(str(key), int(sequence), str(digest), str(signature))
+                party: Seal(str(key), int(sequence), str(digest), str(signature), build)
                 for party, seal in record["seals"].items()
                 for key, sequence, digest, signature in [[seal[n] for n in _OF_SEAL]]
+                for build in [str(seal.get("library", ""))]
             }
             line = cls(**values)
             # No value may have been converted: 5, 5.0, true and "5" differ in JSON.

@@ -38,6 +38,7 @@ from unpooled.party.session import Session
 from unpooled.party.steps.asked_step import AskedStep
 from unpooled.party.views.view import View
 from unpooled.protocol.computing_party import STAGES
+from unpooled.protocol.library_build import library_build
 from unpooled.protocol.message import Bytes, Framed, Message, decode, digest, framed
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.request import Request, view_arrays
@@ -87,6 +88,8 @@ class Party:
     follow : Follow, optional
         With it the silo runs each study's program itself and answers nothing else. It
         may be left out only where coordinator and silos are one process.
+    notify : callable, optional
+        Called with an event ("waits", "announced", "finished") and a study's name.
 
     Attributes
     ----------
@@ -118,6 +121,7 @@ class Party:
         results: Path | None = None,
         cut_key: bytes | None = None,
         follow: Follow | None = None,
+        notify: Callable[[str, str], None] | None = None,
     ) -> None:
         self.name, self.policy = name, policy
         self.table = merging_rare(table, policy.min_own_cells)
@@ -128,7 +132,9 @@ class Party:
         self._identity, self._roster = identity, roster
         self._plain = plain
         self.audit_log = audit_log = audit_log or AuditLog()
-        self._studies = Studies(policy, identity, audit_log, approval, models, cut_key)
+        self._studies = Studies(
+            policy, identity, audit_log, approval, models, cut_key, notify
+        )
         self._following = (
             None if follow is None else Following(follow, policy, audit_log)
         )
@@ -221,11 +227,12 @@ class Party:
     def _refusal(self, request: str, message: Message, reason: Exception) -> Framed:
         if isinstance(reason, Refusal) and reason.detail:
             self.explained[reason.rule] = reason.detail
+        of = _of_study(message)
         if isinstance(reason, Refusal | UnpooledError):
             cause = "" if reason.__cause__ is None else f" ({reason.__cause__})"
-            log.info("%s refused a request: %s%s", self.name, reason, cause)
+            log.info("%s refused a request%s: %s%s", self.name, of, reason, cause)
         else:
-            log.error("%s failed on a request", self.name, exc_info=reason)
+            log.error("%s failed on a request%s", self.name, of, exc_info=reason)
         error, rule = crossing(reason)
         self._studies.refused(message.header, rule, message.digests)
         reply = {"kind": "refused", "error": error, "rule": rule}
@@ -237,6 +244,7 @@ class Party:
         parties = tuple(roster)
         if header["roster"] != roster.digest():
             raise Refusal("wrong_roster")
+        self._studies.check_build(session_of(message)[0], header.get("library"))
         self.policy.check_parties(len(parties))
         self._check_partition(message)
         session, protection = session_of(message), header["protection"]
@@ -255,6 +263,8 @@ class Party:
             self._studies.pinned_heads(roster),
         )
         study, head = self._studies.join(*session, parties)
+        who = ", ".join(parties)
+        log.info("%s joins the study %s, with %s", self.name, session[0], who)
         share_kept(self.name, session[0], study.kept)
         self._sessions[session] = Session(
             self.name,
@@ -277,6 +287,7 @@ class Party:
             "signature": signature.hex(),
             "head": head,
             "pinned": agreement.pinned,
+            "library": library_build(),
             # The number of sealed lines shows a coordinator which replies it lost.
             "lines": self._studies.n_own_lines(session[0]),
         }, {}
@@ -550,6 +561,13 @@ class Party:
             known = self._following.pooled_rows(parties)
         columns = len(asked.view.source_columns)
         return pooled_rows(own, len(parties), self.partition, columns, known)
+
+
+def _of_study(message: Message) -> str:
+    """Return the study of a message for the log, where it names one."""
+    study = message.header.get("study")
+    named = isinstance(study, str) and NAME.fullmatch(study)
+    return f" of the study {study}" if named else ""
 
 
 def _goes_with_others(request: Request) -> bool:

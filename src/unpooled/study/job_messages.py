@@ -148,9 +148,15 @@ def plan_of(record: Mapping[str, Any]) -> Plan:
             refused_columns=tuple(
                 tuple(map(str, names)) for names in record.get("refused_columns", ())
             ),
+            libraries=_texts(record.get("libraries", {})),
+            undecided=_texts(record.get("undecided", {})),
         )
-    except (KeyError, TypeError, ValueError) as wrong:
+    except (AttributeError, KeyError, TypeError, ValueError) as wrong:
         raise StudyError(f"This is not a plan: {wrong}.") from wrong
+
+
+def _texts(record: Mapping[str, Any]) -> dict[str, str]:
+    return {str(name): str(text) for name, text in record.items()}
 
 
 def read_results(outcome: Path) -> tuple[dict[str, Any], RunFolder | None]:

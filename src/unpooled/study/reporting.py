@@ -26,7 +26,11 @@ def report_of(path: str | Path) -> Path:
     Path
         The file ``report.html``.
     """
-    return write_report(RunFolder.open(Path(path)))
+    place = RunFolder.open(Path(path))
+    written = write_report(place)
+    if place.state.done:
+        place.note_digests()
+    return written
 
 
 def write_report(place: RunFolder) -> Path:

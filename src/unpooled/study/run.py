@@ -227,6 +227,7 @@ def _fit_rest(
         if study.report:
             write_report(place)
         write_results(place, pictures=study.report)
+        place.note_digests()
         shutil.rmtree(place.path / _KEPT, ignore_errors=True)
         place.state.done = True
         place.write_state()

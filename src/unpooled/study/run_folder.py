@@ -13,6 +13,7 @@
     ├── silos/<party>.json    what a simulated silo remembers of the study
     ├── log.txt, silos/log.txt              the run's log; the simulated silos' own log
     ├── results/              tables and pictures of what was found, at the end
+    ├── digests.json          SHA-256 of what a finished run has, for `unpooled audit`
     └── report.html
 
 Lines are appended and forced to disk before any total of their round is opened. All
@@ -39,10 +40,13 @@ from unpooled.ledger import Ledger
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.files.model_file import check_version, library_version, load, save
 from unpooled.party.memory.audit_state import LoggedStudy
+from unpooled.protocol.message import digest
 from unpooled.study.study_file import StudyStep
 
 _VERSION = 1  # of state.json
 _CHECKPOINT = "progress.json"
+_DIGESTS = "digests.json"
+_NOTED = ("pipeline.unpooled", "evaluation.json", "rounds.jsonl", "report.html")
 
 
 @final
@@ -288,6 +292,31 @@ class RunFolder:
             raise StudyError(f"Cannot write {path}: {wrong}.") from wrong
         return path
 
+    def digests(self) -> dict[str, str]:
+        """Return the SHA-256 of a finished run's files, as `note_digests` wrote them.
+
+        Empty where it did not, as in a run that is not finished or of version 0.1.
+        """
+        path = self.path / _DIGESTS
+        if not path.exists():
+            return {}
+        try:
+            content = json.loads(path.read_text("utf-8"))
+            return {_inside(name): str(sha) for name, sha in content.items()}
+        except (OSError, ValueError, AttributeError) as wrong:
+            raise StudyError(f"{path} is not a list of digests: {wrong}.") from wrong
+
+    def note_digests(self) -> None:
+        """Write the SHA-256 of each model, of the evaluation and of the report."""
+        files = [*self.path.glob("models/*"), *self.path.glob("earlier/*")]
+        files += map(self.path.joinpath, _NOTED)
+        found = {
+            file.relative_to(self.path).as_posix(): digest(file.read_bytes())
+            for file in sorted(files)
+            if file.is_file()
+        }
+        self.write(_DIGESTS, json.dumps(found, indent=1) + "\n")
+
     def write_state(self) -> None:
         """Write state.json."""
         content = {"version": _VERSION, "unpooled": library_version()}
@@ -320,6 +349,14 @@ class RunFolder:
 
     def _model_file(self, number: int, step: str) -> Path:
         return self.path / "models" / f"{number + 1:02}-{step}.unpooled"
+
+
+def _inside(name: str) -> str:
+    """Return the name of a file in the folder; refuse any other path."""
+    parts = Path(name).parts
+    if not parts or Path(name).is_absolute() or ".." in parts:
+        raise ValueError(f"{name!r} is not in the folder")
+    return name
 
 
 def digest_of(text: str) -> str:

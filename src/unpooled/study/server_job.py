@@ -14,13 +14,15 @@ import logging
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
 from unpooled.coordinator.channel import Channel
 from unpooled.coordinator.coordinator import Coordinator
+from unpooled.coordinator.replies import check_builds
 from unpooled.data.atomic_file import replacing
 from unpooled.data.columns import check_known, listing
 from unpooled.data.study_columns import agree_on_categorical, agree_on_columns
@@ -34,6 +36,7 @@ from unpooled.errors import (
 from unpooled.federation.federation import Federation
 from unpooled.federation.layout import Layout
 from unpooled.federation.matching import how_to_match
+from unpooled.federation.planning.plan import Plan
 from unpooled.ledger import Ledger
 from unpooled.party.party import Party
 from unpooled.protocol.message import Message
@@ -80,7 +83,10 @@ def coordinate(
     place: Path | None = None
     try:
         study = StudyFile.from_text(Path(str(content["file"])), str(content["text"]))
-        place = kit / "studies" / study.name
+        own = kit / "studies" / study.name
+        # Before the folder is among the results: an earlier run is not this one's.
+        _check_unused(study, own, str(content["do"]))
+        place = own
         with tempfile.TemporaryDirectory() as work:
             study = with_carried(study, content.get("models"), Path(work))
             _carry_out(
@@ -98,6 +104,14 @@ def coordinate(
             stream.write(json.dumps(outcome | news.answer({})).encode())
     except Exception:
         log.exception("The outcome cannot be written")
+
+
+def _check_unused(study: StudyFile, place: Path, action: str) -> None:
+    if action == "run" and (place / "state.json").exists():
+        raise StudyError(
+            f"The server has a run of a study {study.name} already. Continue that one "
+            f"(resume), or give this study another name."
+        )
 
 
 def _carry_out(
@@ -124,21 +138,25 @@ def _carry_out(
             first_round=first_round,
             partition=study.partition,
             follows=True,
+            allowed_builds=study.versions,
         )
-        _announce(study, coordinator, require_approval=action != "plan")
+        answers = _announce(study, coordinator)
+        announced.append(answers)
+        if action != "plan":
+            _require_approval(study, answers.undecided)
         return federation_of(study, coordinator), {}
+
+    announced = list[_Announced]()
+
+    def planned(plan: Plan) -> None:
+        news.planned(replace(plan, **vars(announced[-1])))
 
     if action == "plan":
         federation, _ = assemble(None, 1)
-        planned = plan_fit(study, study.steps, federation)
-        news.planned(with_evaluation(study, planned, federation))
+        plan = plan_fit(study, study.steps, federation)
+        planned(with_evaluation(study, plan, federation))
         return
     begun = (place / "state.json").exists()
-    if action == "run" and begun:
-        raise StudyError(
-            f"The server has a run of a study {study.name} already. Continue that one "
-            f"(resume), or give this study another name."
-        )
     # A job that failed early may leave an incomplete folder: the study is run anew.
     if not begun:
         shutil.rmtree(place, ignore_errors=True)
@@ -147,26 +165,47 @@ def _carry_out(
         study,
         place,
         listener=news.arrived,
-        planned=news.planned,
+        planned=planned,
         assemble=assemble,
     )
     _deliver(study, Coordinator(channel, roster, study=study.name), place)
 
 
-def _announce(
-    study: StudyFile, coordinator: Coordinator, *, require_approval: bool
-) -> None:
-    """Send the study's text to the silos; refuse a run without their approval.
+@final
+@dataclass(frozen=True)
+class _Announced:
+    """What the silos answered when the study was announced; as in `Plan`."""
 
-    A plan needs no approval, and the text is there for those who approve.
+    libraries: Mapping[str, str]
+    undecided: Mapping[str, str]
+
+
+def _announce(study: StudyFile, coordinator: Coordinator) -> _Announced:
+    """Send the study's text to the silos; refuse other builds of the library.
+
+    The text is there for those who approve, also where a study is only planned.
     """
     header = {"kind": "announce", "study": study.name, "text": study.text}
-    for party, reply in coordinator.send(header).items():
-        if require_approval and reply.header["approval"] not in (
-            "approved",
-            "not needed",
-        ):
-            raise ReleaseRefusedError(party, f"the study {study.name}", "approval")
+    replies = coordinator.send(header)
+    approvals = {p: str(reply.header["approval"]) for p, reply in replies.items()}
+    return _Announced(
+        libraries=check_builds(study.name, replies, study.versions),
+        undecided={
+            party: "denied" if approval == "denied" else "waiting"
+            for party, approval in approvals.items()
+            if approval not in ("approved", "not needed")
+        },
+    )
+
+
+def _require_approval(study: StudyFile, undecided: Mapping[str, str]) -> None:
+    """Refuse a run that a person has denied, or that waits for some."""
+    for party, decision in undecided.items():
+        if decision == "denied":
+            raise ReleaseRefusedError(party, f"the study {study.name}", "denied")
+    if undecided:
+        waiting = ", ".join(undecided)
+        raise ReleaseRefusedError(waiting, f"the study {study.name}", "approval")
 
 
 def _deliver(study: StudyFile, coordinator: Coordinator, place: Path) -> None:

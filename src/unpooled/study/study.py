@@ -87,6 +87,8 @@ class Study(StudyFile):
         listener: Listener | None = None,
         planned: Callable[[Plan], None] | None = None,
         stop: Callable[[], bool] | None = None,
+        wait: float = 0.0,
+        waiting: Callable[[str, float], None] | None = None,
         follow: bool = False,
         verbose: bool | None = None,
     ) -> Run:
@@ -107,6 +109,11 @@ class Study(StudyFile):
         stop : callable, optional
             With a kit, called after Ctrl-C: whether to stop the job. If it returns
             False the job continues at the server. Without it the job is stopped.
+        wait : float, default 0.0
+            With a kit, seconds to wait for silos that are absent, or where a person has
+            to approve the study. The study then goes on by itself.
+        waiting : callable, optional
+            Called with the reason of each wait, and the seconds that are left.
         follow : bool, default False
             Whether simulated silos follow, as of `unpooled.simulate`. Those of a
             consortium always do.
@@ -145,6 +152,8 @@ class Study(StudyFile):
             listener=listener,
             planned=planned,
             stop=stop,
+            wait=wait,
+            waiting=waiting,
         )
 
     def resume(
@@ -155,6 +164,8 @@ class Study(StudyFile):
         listener: Listener | None = None,
         planned: Callable[[Plan], None] | None = None,
         stop: Callable[[], bool] | None = None,
+        wait: float = 0.0,
+        waiting: Callable[[str, float], None] | None = None,
         verbose: bool | None = None,
     ) -> Run:
         """Continue a run that ended before it was complete.
@@ -167,7 +178,7 @@ class Study(StudyFile):
         ----------
         folder : str or Path, optional
             Used in place of the folder that the study file names.
-        kit, listener, planned, stop, verbose : optional
+        kit, listener, planned, stop, wait, waiting, verbose : optional
             As in `run`.
         """
         if kit is None:
@@ -186,6 +197,8 @@ class Study(StudyFile):
             listener=listener,
             planned=planned,
             stop=stop,
+            wait=wait,
+            waiting=waiting,
         )
 
 

@@ -1,8 +1,8 @@
 """The content of a study file (TOML), read and checked.
 
 [study]               name, partition, columns or exclude, categorical, label, ids,
-                      aligned, distinct, secure_sum, random_state, timeout; and what the
-                      study says of itself for data protection, such as its purpose:
+                      aligned, distinct, secure_sum, random_state, timeout, versions;
+                      and what the study says of itself, such as its purpose:
                       `unpooled.study.statement`
 [parties.<name>]      source, exclude, missing, plausible, where, unlabelled, block_mb,
                       policy, and the source's separator, decimal, encoding or sheet;
@@ -31,13 +31,14 @@ from unpooled.models.files.catalogue import estimator, estimators, parameter_nam
 from unpooled.models.files.model_file import load
 from unpooled.models.model_selection.scoring import scorers
 from unpooled.party.rules.policy import Policy
+from unpooled.protocol.library_build import library_build
 from unpooled.protocol.shared_blocks import MOST_BLOCKS
 from unpooled.study.statement import HEADINGS, read_statement
 
 _TABLES = ("study", "parties", "policy", "derived", "steps", "evaluate", "outputs")
 _STUDY_KEYS = (
     *"name partition columns exclude categorical label ids aligned distinct".split(),
-    *("secure_sum", "random_state", "timeout"),
+    *("secure_sum", "random_state", "timeout", "versions"),
     *HEADINGS,
 )
 _PARTY_KEYS = ("source", "exclude", "missing", "plausible", "block_mb", "policy")
@@ -200,6 +201,8 @@ class StudyFile:
     statement : mapping of str to str
         Purpose, controllers, contact, legal basis and retention, by heading, as far as
         they are given.
+    versions : tuple of str
+        Builds of the library that silos may have, beside that of the coordinator's end.
     """
 
     path: Path
@@ -223,6 +226,7 @@ class StudyFile:
     cv: int = 0
     scoring: str | tuple[str, ...] | None = None
     statement: Mapping[str, str] = field(default_factory=dict)
+    versions: tuple[str, ...] = ()
 
     @classmethod
     def from_file(cls: type[_AnyStudy], path: str | Path) -> _AnyStudy:
@@ -289,7 +293,20 @@ class StudyFile:
             cv=cv,
             scoring=scoring,
             statement=read_statement(head),
+            versions=_builds(head),
         )
+
+
+def _builds(head: Section) -> tuple[str, ...]:
+    builds = head.names("versions") or ()
+    for build in builds:
+        if "+" not in build:
+            head.fail(
+                "versions",
+                f'"{build}" is not a build of the library, such as '
+                f'"{library_build()}"; `unpooled silo check` shows that of a silo',
+            )
+    return builds
 
 
 def _timeout(head: Section) -> float:

@@ -9,6 +9,7 @@ from unpooled.federation.nvflare.jobs import (
     SERVER_CONFIG,
     SILO_CONFIG,
     for_silo,
+    has_name_of_study,
     write_job,
 )
 from unpooled.party.memory.audit_log import AuditLog
@@ -147,3 +148,15 @@ def test_a_refusal_that_cannot_be_written_is_one_too(app, guard):
     module(app)
 
     assert guard.validate(str(app)) == ("foreign_job", {})
+
+
+@pytest.mark.parametrize(
+    ("name", "good"),
+    [("heart", True), ("dies-1_b", True), ("../../evil", False), ("", False),
+     ("a b", False), ("x" * 101, False), ("-x", False), (None, False)],
+)  # fmt: skip
+def test_a_job_has_the_name_of_a_study(app, name, good):
+    meta = app.parent / "meta.json"
+    meta.write_text(json.dumps(json.loads(meta.read_text()) | {"name": name}))
+
+    assert has_name_of_study(app.parent) is good

@@ -16,6 +16,7 @@ from unpooled.federation.nvflare.startup_kits import (
     check_connection,
     command_of,
     environment,
+    expires_soon,
     expiry_of,
 )
 
@@ -212,3 +213,34 @@ def test_the_environment_keeps_what_there_is(monkeypatch):
 
     assert environment()["MALLOC_ARENA_MAX"] == "2"
     assert environment().items() >= {"PATH": os.environ["PATH"]}.items()
+
+
+@pytest.mark.parametrize(
+    ("days", "says"),
+    [(31, ""), (29.6, "expires in 30 days"), (2.2, "in 2 days"), (-1, "has expired")],
+)
+@pytest.mark.parametrize("kind", ["silo", "server"])
+def test_the_end_of_a_certificate_is_told_30_days_ahead(tmp_path, kind, days, says):
+    kit = getattr(kit_folders, kind)(tmp_path)
+    name = "client.crt" if kind == "silo" else "server.crt"
+    (kit / "startup" / name).write_bytes(certificate(days))
+
+    assert (says in expires_soon(kit)) if says else expires_soon(kit) == ""
+
+
+def certificate(days):
+    """Return a certificate that expires in so many days."""
+    from datetime import UTC, datetime, timedelta
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "va")])
+    made = x509.CertificateBuilder().subject_name(name).issuer_name(name)
+    made = made.public_key(key.public_key()).serial_number(1)
+    made = made.not_valid_before(now - timedelta(days=400))
+    made = made.not_valid_after(now + timedelta(days=days))
+    return made.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM)

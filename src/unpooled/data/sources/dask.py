@@ -79,7 +79,8 @@ class ClusterTable(SlicedTable):
             if table.n_rows != size:
                 raise DataError(
                     "A part of the Dask collection changed since it was opened, so "
-                    "passes over it would see different rows. Open it again."
+                    "passes over it would see different rows. Open it again.",
+                    rule="source_changed",
                 )
             for block in table.blocks(columns, extra, rows):
                 yield replace(block, start=start + block.start)

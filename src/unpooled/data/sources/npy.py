@@ -51,7 +51,8 @@ class MappedRows:
         if self._version_now() != self._version:
             raise DataError(
                 f"The file {self._path} changed since it was opened, so passes over it "
-                f"would see different rows. Open it again."
+                f"would see different rows. Open it again.",
+                rule="source_changed",
             )
         if not self._by_rows:
             whole = np.memmap(

@@ -157,7 +157,8 @@ class StreamedTable(SlicedTable):
     def _changed(self) -> DataError:
         return DataError(
             f"{self._source} changed since it was opened, so passes over it would see "
-            f"different rows. Open it again."
+            f"different rows. Open it again.",
+            rule="source_changed",
         )
 
     def _unreadable(self, error: Exception) -> DataError:

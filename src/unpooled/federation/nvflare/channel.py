@@ -27,6 +27,10 @@ log = logging.getLogger("unpooled.engine")
 
 # Seconds beyond a silo's time limit in which NVFlare itself may report a late reply.
 _GRACE = 2.0
+# Seconds without a reply after which silos are asked whether they are still there.
+_PULSE = 0.5
+# NVFlare's kinds of failure of a silo that is not there, or of a job that is ending.
+_NO_REPLY = ("TimeoutError", "RunAborted")
 
 
 @final
@@ -63,15 +67,16 @@ class NVFlareChannel(Channel):
             ).start()
         # NVFlare's own timeout does not run while it waits for the rest of an array.
         until, waiting = time.monotonic() + self._timeout + _GRACE, set(sent)
-        while waiting:
+        pulse, lost = _Pulse(waiting), set[str]()
+        while waiting and (left := until - time.monotonic()) > 0.0:
             try:
-                left = max(until - time.monotonic(), 0.0)
-                name, reply = arrived.get(timeout=left)
+                name, reply = arrived.get(timeout=min(left, _PULSE))
             except queue.Empty:
-                break
+                pulse.feel()
+                continue
             waiting.discard(name)
             if reply is None:
-                self._gone.add(name)
+                lost.add(name)
             elif not reply:
                 raise AggregationError(
                     f"{name} could not open its source, policy, identity or roster. "
@@ -79,7 +84,53 @@ class NVFlareChannel(Channel):
                 )
             else:
                 yield name, reply
-        self._gone |= waiting
+        # When the process of one silo's job ends, NVFlare gives up all calls at once.
+        if len(lost) > 1 and pulse.silent:
+            self.cut_off = frozenset(lost - pulse.silent)
+        self._gone |= lost | waiting
+
+
+@final
+class _Pulse:
+    """Asks silos whose reply takes long whether their job's process is still there.
+
+    Parameters
+    ----------
+    waiting : set of str
+        The silos that have not replied; whoever waits removes those that have.
+
+    Attributes
+    ----------
+    silent : set of str
+        Silos that did not answer when they were last asked, while others did.
+    """
+
+    def __init__(self, waiting: set[str]) -> None:
+        self._waiting, self.silent = waiting, set[str]()
+        self._asking: threading.Thread | None = None
+
+    def feel(self) -> None:
+        """Ask all that have not replied, unless a question is under way."""
+        if self._asking is None or not self._asking.is_alive():
+            names = sorted(self._waiting)
+            # Here and not in the thread, which is outside of NVFlare's context.
+            call = collab.get_clients(names)(timeout=2.0 * _PULSE, blocking=False)
+            self._asking = threading.Thread(
+                target=self._see, args=(names, call.alive()), daemon=True
+            )
+            self._asking.start()
+
+    def _see(self, names: Sequence[str], replies: Any) -> None:
+        answered = {name for name, _ in replies}
+        # One of an earlier version has no such method, and is there all the same.
+        answered |= {
+            name
+            for name, reason in replies.failures.items()
+            if reason.cause_type not in _NO_REPLY
+        }
+        # Where nobody answers, the job has ended for all of them.
+        if answered:
+            self.silent = set(names) - answered
 
 
 def _pass_on(

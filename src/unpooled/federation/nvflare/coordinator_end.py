@@ -20,7 +20,8 @@ from unpooled.federation.nvflare.engine_messages import (
     load_in_background,
     quieten_engine,
 )
-from unpooled.federation.nvflare.jobs import NEWS, RESULTS
+from unpooled.federation.nvflare.housekeeping import kept_days, prune
+from unpooled.federation.nvflare.jobs import NEWS, RESULTS, has_name_of_study
 
 log = logging.getLogger("unpooled.engine")
 
@@ -51,17 +52,26 @@ class CoordinatorEnd:
     def run(self) -> str:
         """Run the study; its outcome, or its error, is in the job's results."""
         quieten_engine()
-        remote = importlib.import_module(STUDY)
         workspace, context = collab.workspace, collab.fl_ctx
+        job = Path(workspace.get_run_dir(context.get_job_id()))
+        if not has_name_of_study(job):
+            # No submitter of ours waits for its results.
+            raise ValueError("the job does not have the name of a study")
+        kit = Path(collab.workspace.get_root_dir())
+        try:
+            prune(kit, kept_days(kit))
+        except Exception:
+            log.exception("Old jobs cannot be deleted")
+        remote = importlib.import_module(STUDY)
         news = remote.News()
         context.get_engine().register_app_command(
             NEWS, lambda topic, asked, context: news.answer(asked)
         )
-        results = Path(workspace.get_run_dir(context.get_job_id())) / RESULTS
+        results = job / RESULTS
         remote.coordinate(
             json.loads(bytes.fromhex(self._content)),
             self._open,
-            kit=Path(workspace.get_root_dir()),
+            kit=kit,
             results=results,
             news=news,
         )

@@ -16,7 +16,9 @@ from typing import Any, final
 
 from nvflare.apis.app_validation import AppValidator
 
+from unpooled.federation.nvflare.housekeeping import kept_days, prune
 from unpooled.federation.nvflare.jobs import SILO_CONFIG, for_silo
+from unpooled.federation.nvflare.startup_kits import expires_soon
 
 log = logging.getLogger("unpooled.party")
 
@@ -36,6 +38,7 @@ class JobGuard(AppValidator):
 
     def validate(self, app_folder: str) -> tuple[str, dict[str, Any]]:
         """Return the rule by which a job is refused; empty for the job of a study."""
+        self._look_after_kit()
         try:
             reason = foreign_part(Path(app_folder))
         except Exception:
@@ -45,6 +48,19 @@ class JobGuard(AppValidator):
             log.warning("Refused %s", reason)
             self._log_refusal(reason)
         return (_RULE, {}) if reason else ("", {})
+
+    def _look_after_kit(self) -> None:
+        """Delete what old jobs left, and warn before the certificate expires.
+
+        The only code of ours that a waiting silo runs, at each job.
+        """
+        try:
+            prune(self._kit, kept_days(self._kit))
+            if warning := expires_soon(self._kit):
+                log.warning("%s", warning)
+        except Exception:
+            # A study must not fail for it.
+            log.exception("The kit cannot be looked after")
 
     def _log_refusal(self, reason: str) -> None:
         try:

@@ -8,6 +8,7 @@ A silo receives the same files for every study, so it can refuse any other job.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ SILO_END = "unpooled.federation.nvflare.silo_end.SiloEnd"
 NEWS = "unpooled.news"
 # The folder in the job's own for what the submitter is to receive.
 RESULTS = "unpooled"
+# A job has the name of its study, which is also that of a folder.
+JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 # Seconds between a silo's queries whether its job may begin; NVFlare's default is 2.
 _POLL = 0.25
 
@@ -55,6 +58,16 @@ def write_job(
     _write(folder / "meta.json", meta)
     _write(server / SERVER_CONFIG, _for_server(content))
     _write(silo / SILO_CONFIG, for_silo())
+
+
+def has_name_of_study(job: Path) -> bool:
+    """Whether the job in a folder has a name that a study can have.
+
+    NVFlare takes any text, such as ``../../evil``.
+    """
+    meta = json.loads((job / "meta.json").read_text("utf-8"))
+    name = meta.get("name")
+    return isinstance(name, str) and JOB_NAME.fullmatch(name) is not None
 
 
 def for_silo() -> dict[str, Any]:

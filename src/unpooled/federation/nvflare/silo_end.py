@@ -66,6 +66,11 @@ class SiloEnd:
             return b""
 
     @collab.publish
+    def alive(self) -> bool:
+        """Return that this process is there, also while it computes an answer."""
+        return True
+
+    @collab.publish
     def carry(self, where: Any, message: Any) -> None:
         """Pass a message from a peer's computing process to this silo's.
 

@@ -14,7 +14,7 @@ import socket
 import ssl
 import sys
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn, final
 
@@ -23,6 +23,9 @@ from unpooled.federation.nvflare.consortium import need_engine
 from unpooled.federation.nvflare.hardening import kind_of, place_storage
 
 _PATIENCE = 10.0  # seconds for a connection to the server
+# Days before the end of a certificate in which it is told.
+EXPIRES_SOON = 30.0
+_LOCK = ".running"
 _LINE = re.compile(r"^\s*exec python3 (-u -m nvflare\.private\.\S+ .*)$", re.MULTILINE)
 
 
@@ -81,11 +84,18 @@ def check_connection(kit: Path) -> ServerAddress:
     """
     address, startup = address_of(kit), kit / "startup"
     where = f"{address.host}, port {address.port}"
-    context = ssl.create_default_context(cafile=str(startup / "rootCA.pem"))
+    try:
+        context = ssl.create_default_context(cafile=str(startup / "rootCA.pem"))
+        context.load_cert_chain(startup / "client.crt", startup / "client.key")
+    except (OSError, ssl.SSLError) as wrong:
+        raise StudyError(
+            f"The certificates in {startup} cannot be read: "
+            f"{wrong.strerror or wrong}. Get the kit again from whoever provisioned "
+            f"the federation."
+        ) from wrong
     # The root certificates of older NVFlare tools lack extensions that Python 3.13
     # requires in its strict mode. The server's host name is still checked.
     context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)
-    context.load_cert_chain(startup / "client.crt", startup / "client.key")
     try:
         with (
             socket.create_connection((address.host, address.port), _PATIENCE) as plain,
@@ -105,20 +115,84 @@ def check_connection(kit: Path) -> ServerAddress:
         raise StudyError(
             f"{where} does not answer: {wrong.strerror or wrong}. Does the server run, "
             f"and does the firewall let connections out to this port? None need to "
-            f"come in."
+            f"come in.",
+            rule="absent",
         ) from wrong
     return address
 
 
 def expiry_of(kit: Path) -> datetime:
-    """Return the date on which a silo's or coordinator's certificate expires."""
+    """Return the date on which a kit's certificate expires."""
     from cryptography.x509 import load_pem_x509_certificate
 
-    path = kit / "startup" / "client.crt"
+    server = kind_of(kit) == "server"
+    path = kit / "startup" / ("server.crt" if server else "client.crt")
     try:
         return load_pem_x509_certificate(path.read_bytes()).not_valid_after_utc
     except (OSError, ValueError) as wrong:
         raise StudyError(f"Cannot read the certificate {path}: {wrong}.") from wrong
+
+
+def days_left(kit: Path) -> float:
+    """Return the days until a kit's certificate expires; negative once it has."""
+    return (expiry_of(kit) - datetime.now(UTC)).total_seconds() / 86400.0
+
+
+def expires_soon(kit: Path) -> str:
+    """Return a warning in the last 30 days of a kit's certificate; else nothing."""
+    if (days := days_left(kit)) > EXPIRES_SOON:
+        return ""
+    when = "has expired" if days < 0 else f"expires in {days:.0f} days"
+    return (
+        f"The certificate of this kit {when}. Ask whoever provisioned the federation "
+        f"for a new folder `startup`; `local` and `state` stay."
+    )
+
+
+def check_ports(kit: Path) -> None:
+    """Raise a `StudyError` where a port of a server's kit is taken."""
+    content = _startup(kit, "fed_server.json")
+    try:
+        (server,) = content["servers"]
+        ports = [int(server["service"]["target"].rsplit(":", 1)[1])]
+        ports.append(int(server["admin_port"]))
+    except (KeyError, IndexError, TypeError, ValueError):
+        return  # not as NVFlare writes it: NVFlare says so itself
+    for port in dict.fromkeys(ports):
+        with socket.socket() as tried:
+            # As NVFlare's own socket has it: a port is free after a restart.
+            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                tried.bind(("", port))
+            except OSError as wrong:
+                raise StudyError(
+                    f"The server cannot listen on port {port}: {wrong.strerror}. Stop "
+                    f"the process that has the port, or provision with another one."
+                ) from wrong
+
+
+def hold(kit: Path) -> None:
+    """Keep other processes from running the kit, as long as this process lives.
+
+    Raises
+    ------
+    StudyError
+        When another process runs it.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        return  # Windows has no such locks
+    handle = os.open(kit / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as held:
+        os.close(handle)
+        raise StudyError(
+            f"The kit {kit} is running already, in another process."
+        ) from held
+    # The process that replaces this one has it, and no process that it starts.
+    os.set_inheritable(handle, True)
 
 
 def command_of(kit: Path) -> list[str]:
@@ -167,12 +241,26 @@ def environment() -> dict[str, str]:
     }
 
 
-def start(kit: Path) -> NoReturn:
-    """Replace this process by that of a kit."""
+def start(kit: Path, *, quiet: bool = False) -> NoReturn:
+    """Replace this process by that of a kit.
+
+    Parameters
+    ----------
+    kit : Path
+        Of a server or silo.
+    quiet : bool, default False
+        Write nothing to standard output: NVFlare writes the same to log.txt in the kit,
+        of which it keeps ten files of at most 20 MB.
+    """
     command = command_of(kit)
+    if kind_of(kit) == "server":
+        check_ports(kit)
+    hold(kit)
     (kit / "transfer").mkdir(exist_ok=True)
     sys.stdout.flush()
     sys.stderr.flush()
+    if quiet:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     os.execve(command[0], command, environment())
 
 

@@ -23,6 +23,8 @@ from unpooled.federation.nvflare.jobs import NEWS, RESULTS, write_job
 
 # How the name of every final state of a job begins in NVFlare.
 _ENDED = "FINISHED"
+# How it writes that a silo did not reply to a question.
+_SILENT = "no_reply"
 
 
 @final
@@ -42,9 +44,22 @@ class Submission:
         self._last_reply = time.monotonic()
 
     def present(self) -> set[str]:
-        """Return the names of the silos that are connected."""
+        """Return the names of the silos that are connected, and reply when asked.
+
+        For a minute the server counts a silo as connected that died. It passes this
+        question on to each of them, which has two seconds for a reply.
+        """
         info = self._session.get_system_info()
-        return {str(client.name) for client in info.client_info}
+        connected = {str(client.name) for client in info.client_info}
+        if not connected:
+            return set()
+        replies = self._session.get_client_job_status(sorted(connected)) or []
+        silent = {r["client_name"] for r in replies if r["status"] == _SILENT}
+        return connected - silent
+
+    def delete(self, job: str) -> None:
+        """Have the server delete a job that has ended, and its results."""
+        self._session.delete_job(job)
 
     def submit(
         self, name: str, parties: Sequence[str], content: Mapping[str, Any]
@@ -69,7 +84,8 @@ class Submission:
             if time.monotonic() - self._last_reply > patience:
                 raise AggregationError(
                     f"The server has not answered for {patience:.0f} seconds. When it "
-                    f"is back, continue the study (resume)."
+                    f"is back, continue the study (resume).",
+                    rule="absent",
                 ) from wrong
             return ""
         self._last_reply = time.monotonic()
@@ -164,7 +180,8 @@ def submission(kit: Path, patience: float = 15.0) -> Iterator[Submission]:
     except Exception as wrong:
         raise AggregationError(
             f"The server of the kit {kit} does not answer: {wrong}. Is it running, and "
-            f"can it be reached from this network?"
+            f"can it be reached from this network?",
+            rule="absent",
         ) from wrong
     try:
         yield Submission(kit, session)

@@ -45,6 +45,11 @@ class Plan:
     refused_columns : tuple of tuple of str
         For each refusal the columns that it is about, where a rule about cells names
         them; empty where there are none.
+    libraries : mapping of str to str
+        Each silo's build of the library; empty where the silos are simulated.
+    undecided : mapping of str to str
+        The silos where a person has not approved the study, each with "waiting" or
+        "denied".
     """
 
     releases: tuple[Release, ...]
@@ -56,6 +61,8 @@ class Plan:
     n_columns: int = 0
     explanations: Mapping[tuple[str, str], str] = field(default_factory=dict)
     refused_columns: tuple[tuple[str, ...], ...] = ()
+    libraries: Mapping[str, str] = field(default_factory=dict)
+    undecided: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def reasons(self) -> tuple[tuple[str, str, str, tuple[str, ...]], ...]:

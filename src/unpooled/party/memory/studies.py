@@ -6,9 +6,10 @@ Everything is written to the audit log before it has an effect, and outlives the
 where the log is a file.
 """
 
+import logging
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -36,11 +37,14 @@ from unpooled.party.steps.asked_step import AskedStep
 from unpooled.party.views.view import View
 from unpooled.protocol.answered import Answered
 from unpooled.protocol.ledger_lines import LINES_OF_A_REPLY, Lines
+from unpooled.protocol.library_build import allowed_builds, is_allowed, library_build
 from unpooled.protocol.message import Message, digest
 from unpooled.protocol.opened_numbers import Opened
 from unpooled.protocol.refusal import Refusal
 from unpooled.secure.keys.agreement import Offer
 from unpooled.secure.keys.roster import Identity, Roster
+
+log = logging.getLogger("unpooled.party")
 
 Answer = tuple[dict[str, Any], dict[str, Array]]
 
@@ -72,6 +76,8 @@ class Studies:
         The folder of delivered models, one folder for each study.
     cut_key : bytes, optional
         The secret of the cuts; by default derived from the identity.
+    notify : callable, optional
+        Called with an event and a study's name, for people at the silo.
 
     Attributes
     ----------
@@ -89,6 +95,7 @@ class Studies:
         approval: str,
         models: Path | None,
         cut_key: bytes | None = None,
+        notify: Callable[[str, str], None] | None = None,
     ) -> None:
         if approval not in APPROVALS:
             raise StudyError(
@@ -100,6 +107,7 @@ class Studies:
             )
         self._policy, self._identity = policy, identity
         self._audit_log, self._models = audit_log, models
+        self._notify = notify or _notify_nobody
         self._asks_people = approval != "none"
         # Of this use alone, and the same after a restart.
         key = identity.derivation_secret(b"row digests")
@@ -350,7 +358,7 @@ class Studies:
         )
         study.ledger = ledger
         seals = [line.seals[party] for line in sealed]
-        return [[seal.sequence, seal.digest, seal.signature] for seal in seals]
+        return [[s.sequence, s.digest, s.signature, s.library] for s in seals]
 
     def check_refusals(self) -> None:
         """Refuse to answer once the silo has given as many refusals as it may."""
@@ -417,11 +425,26 @@ class Studies:
             raise Refusal("malformed_message")
         if not text or len(text) > _MOST_TEXT:
             raise Refusal("malformed_message")
+        new = self._audit_log.study(study).text != text
         self._audit_log.announced(study, text)
         approval = "not needed"
         if self._asks_people:
             approval = self._audit_log.study(study).approval
-        return {"kind": "announced", "approval": approval}, {}
+        if new:
+            log.info("The study %s is announced; approval: %s", study, approval)
+            self._notify("waits" if approval == "waiting" else "announced", study)
+        # A coordinator of another build is refused when it joins: until then it learns
+        # which build this silo has, so that somebody can be told.
+        return {
+            "kind": "announced",
+            "approval": approval,
+            "library": library_build(),
+        }, {}
+
+    def check_build(self, study: str, build: object) -> None:
+        """Refuse a coordinator's build of the library that the study does not list."""
+        if not is_allowed(build, allowed_builds(self._audit_log.study(study).text)):
+            raise Refusal("version")
 
     def recall(self, message: Message) -> Answer:
         """Return the lines of a study from one on: for a coordinator that was killed.
@@ -457,7 +480,14 @@ class Studies:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with replacing(path) as stream:
             stream.write(content.data)
+        # The last of a study's models has all of them.
+        if name == "pipeline":
+            self._notify("finished", study)
         return {"kind": "delivered"}, {}
+
+
+def _notify_nobody(event: str, study: str) -> None:
+    """Do nothing: nobody asked for notices."""
 
 
 def forget_kept(audit_log: AuditLog, study: str, results: Path) -> None:
@@ -504,6 +534,8 @@ def _append_sealed(
     """
     for sequence, (line, source) in enumerate(lines, first):
         content = digests[source]
-        signature = identity.sign(line.statement(party, sequence, content)).hex()
-        seal = Seal(identity.public.hex(), sequence, content, signature)
+        statement = line.statement(party, sequence, content, library_build())
+        signature = identity.sign(statement).hex()
+        key = identity.public.hex()
+        seal = Seal(key, sequence, content, signature, library_build())
         ledger.append(replace(line, parties=(party,)), {party: seal})

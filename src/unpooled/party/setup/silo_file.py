@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import final
 
+from unpooled.data.atomic_file import replacing
 from unpooled.data.row_filter import FILTER_KEYS, filter_keys
 from unpooled.data.sources.database_address import anchored, where_paths_start
 from unpooled.data.sources.file_format import FORMAT_KEYS, format_keys
@@ -23,6 +24,8 @@ from unpooled.party.following import Follow
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.party import Party
 from unpooled.party.rules.policy import Policy
+from unpooled.party.setup.locked_key import is_locked, locked, opened, password_here
+from unpooled.party.setup.notices import notifier
 from unpooled.secure.keys.roster import Identity, Roster
 
 _KEYS = (
@@ -46,6 +49,8 @@ _KEYS = (
     "audit_pages",
     "models",
     "approval",
+    "keep_jobs_days",
+    "notify",
 )
 
 
@@ -90,6 +95,10 @@ class SiloFile:
         The audit log.
     audit_pages : int or None
         Its largest size, in SQLite's pages of 4,096 bytes; beyond it nothing leaves.
+    keep_jobs_days : float or None
+        Days after which the folders of old jobs are deleted from the kit; None for 30.
+    notify : tuple of str
+        The command that is run with an event and a study's name; see `notices`.
     models : Path
         Folder for fitted models that studies delivered.
     approval : {"none", "each-study"}
@@ -116,6 +125,8 @@ class SiloFile:
     roster: Path
     audit: Path
     audit_pages: int | None
+    keep_jobs_days: float | int | None
+    notify: tuple[str, ...]
     models: Path
     approval: str
 
@@ -123,6 +134,11 @@ class SiloFile:
     def from_file(cls, path: str | Path) -> "SiloFile":
         """Read a silo's file; a mistake is a `StudyError` with file and key."""
         path = Path(path).expanduser().absolute()
+        if not path.exists():
+            raise StudyError(
+                f"There is no file {path}: this silo is not set up. `unpooled silo "
+                f"init --kit KIT --source ROWS` writes it."
+            )
         top = Section.from_text(path.name, read_text(path))
         top.only(("silo",), "table")
         own = top.section("silo")
@@ -151,6 +167,8 @@ class SiloFile:
             roster=file("roster", "roster.toml"),
             audit=file("audit", "../state/audit.sqlite"),
             audit_pages=_pages(own),
+            keep_jobs_days=_days(own),
+            notify=own.names("notify") or (),
             models=file("models", "../state/models"),
             approval=own.text("approval", choices=("none", "each-study")) or "none",
         )
@@ -233,6 +251,7 @@ class SiloFile:
             matches=self.matches,
             results=self.results,
             follow=follow,
+            notify=notifier(self.notify) if self.notify else None,
         )
 
 
@@ -243,6 +262,13 @@ def _pages(own: Section) -> int | None:
     return pages
 
 
+def _days(own: Section) -> float | int | None:
+    days = own.number("keep_jobs_days")
+    if days is not None and not 0.0 < days < 1e6:
+        own.fail("keep_jobs_days", f"must be above 0, not {days}")
+    return days
+
+
 def read_identity(path: Path) -> Identity:
     """Read a private key that only its owner may read."""
     try:
@@ -251,7 +277,7 @@ def read_identity(path: Path) -> Identity:
                 f"Others than its owner may read {path}. Make it private (chmod 600); "
                 f"if others were able to copy it, make a new key."
             )
-        return Identity(bytes.fromhex(path.read_text("ascii").strip()))
+        return Identity(opened(path.read_text("ascii").strip(), path))
     except (OSError, ValueError) as wrong:
         # Without the file's content: part of it may be the key.
         what = wrong.strerror if isinstance(wrong, OSError) else "it is no key"
@@ -259,6 +285,17 @@ def read_identity(path: Path) -> Identity:
             f"Cannot read the identity key {path}: {what}. `unpooled silo init` makes "
             f"one where there is none."
         ) from None
+
+
+def write_identity(path: Path, identity: Identity) -> None:
+    """Replace a private key; one that was encrypted stays so, by the same password."""
+    former = path.read_text("ascii") if path.exists() else ""
+    text = identity.private_bytes().hex()
+    if is_locked(former):
+        text = locked(identity.private_bytes(), password_here(path))
+    with replacing(path) as stream:
+        os.fchmod(stream.fileno(), 0o600)
+        stream.write(text.encode() + b"\n")
 
 
 def make_identity(path: Path) -> Identity:

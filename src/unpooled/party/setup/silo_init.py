@@ -14,9 +14,16 @@ from unpooled.data.sources.database_address import anchored
 from unpooled.data.sources.open_source import open_source
 from unpooled.errors import StudyError
 from unpooled.party.rules.policy import Policy
-from unpooled.party.setup.silo_file import SiloFile, make_identity, read_identity
-from unpooled.secure.keys.roster import Roster
+from unpooled.party.setup.pinning import Pinned, Rotation, pin
+from unpooled.party.setup.silo_file import (
+    SiloFile,
+    make_identity,
+    read_identity,
+    write_identity,
+)
+from unpooled.secure.keys.roster import Identity, Roster
 
+_KEY_BYTES = 32
 _POLICY = """\
 # The rules of this silo, checked here before anything leaves. Anything that is not
 # allowed is refused; every key has the library's default.
@@ -152,46 +159,41 @@ def init_silo(local: Path, config: SiloConfig) -> Path:
     return public
 
 
-def pin(roster: Path, lines: Sequence[Path]) -> Roster:
-    """Add public lines to a roster's file.
+def rotate(silo: SiloFile) -> Path:
+    """Make a new identity key for a silo, which its old one signs.
+
+    The secret of the silo's digests and blocks stays, and with it the account of what
+    was answered.
 
     Parameters
     ----------
-    roster : Path
-        The file; made when absent.
-    lines : sequence of Path
-        Files with the public lines of silos, each a roster of one.
+    silo : SiloFile
+        The silo, which must not take part in a study meanwhile.
 
     Returns
     -------
-    Roster
-        The new roster.
-
-    Raises
-    ------
-    StudyError
-        When a silo is pinned under another key: a changed key is a new identity, which
-        a person must confirm.
+    Path
+        The file with the public line and the signature, for the other silos.
     """
-    old = Roster.from_file(roster) if roster.exists() else Roster({})
-    keys = dict(old)
-    for path in lines:
-        for name, key in Roster.from_file(path).items():
-            if keys.setdefault(name, key) != key:
-                raise StudyError(
-                    f"{path} gives {name} another key than {roster} pins. If {name} "
-                    f"confirms, by another way than this file's, that it has a new "
-                    f"key, remove its old line first."
-                )
-    new = roster.with_name(f"{roster.name}.new")
-    try:
-        new.write_text(Roster(keys, old.pinned_committee).to_toml(), "utf-8")
-        # Read before it is put in place: it may be two names for one key.
-        pinned = Roster.from_file(new)
-        new.replace(roster)
-    finally:
-        new.unlink(missing_ok=True)
-    return pinned
+    old = silo.key()
+    pinned = Pinned.from_file(silo.roster)
+    secret = old.private_bytes()[_KEY_BYTES:]
+    if not secret:
+        raise StudyError(
+            f"The key in {silo.identity} is of version 0.1, and the account of this "
+            f"silo depends on it. It cannot be replaced by rotation."
+        )
+    new = Identity(Identity().private_bytes()[:_KEY_BYTES] + secret)
+    public = silo.roster.with_name(f"{silo.name}.public")
+    earlier = Pinned.from_file(public).rotated if public.exists() else []
+    own = Pinned(Roster({silo.name: new.public}))
+    own.rotated = [*earlier, Rotation.of(silo.name, old, new)]
+    pinned.add(own, public)
+    # The key last: until then the silo answers under the old one, or not at all.
+    own.write(public)
+    pinned.write(silo.roster)
+    write_identity(silo.identity, new)
+    return public
 
 
 def _toml(text: str) -> str:

@@ -49,17 +49,24 @@ def silos(facts: Facts) -> Table:
 
 
 def seals(facts: Facts) -> Table:
-    """Return how many lines of the ledger each silo signed, with which key."""
-    rows = []
+    """Return how many lines each silo signed, with which key and library."""
+    rows, libraries = [], facts.ledger.libraries
     for party in facts.parties:
         seals = [x.seals[party] for x in facts.ledger if party in x.seals]
         keys = list(dict.fromkeys(seal.key for seal in seals))
-        rows.append((party, " ".join(map(_grouped, keys)), len(seals)))
+        builds = ", ".join(filter(None, libraries.get(party, ()))) or "not stated"
+        rows.append((party, " ".join(map(_grouped, keys)), builds, len(seals)))
     return Table(
         "signatures",
-        (Column("Silo"), Column("Public key"), Column("Lines signed", "count")),
+        (
+            Column("Silo"),
+            Column("Public key"),
+            Column("Library"),
+            Column("Lines signed", "count"),
+        ),
         rows,
-        "How many lines of the ledger each silo signed, with which key.",
+        "How many lines of the ledger each silo signed, with which key, and the "
+        "version of the library that it ran, with a digest of the library's source.",
         most=None,
     )
 
