@@ -34,28 +34,50 @@ class Ending:
         Models of the steps before.
     silos : int
         Number of silos.
+    head : str
+        More lines of [study]: which columns the study has, and which are categories.
     """
 
     keys: str = ""
     before: tuple[str, ...] = ("SimpleImputer",)
     silos: int = 3
+    head: str = f"columns = {NAMES}\n"
 
 
 FEW = "n_components = 2"
+CODED = 'columns = ["site", "stage"]\ncategorical = ["site", "stage"]\n'
+MIXED = 'columns = ["a", "c", "site"]\ncategorical = ["site"]\n'
+EACH_KIND = """transformers = [
+    { model = "StandardScaler", columns = "numeric" },
+    { model = "OneHotEncoder", columns = "categorical", drop = "first" },
+]"""
 ROWS = {
     "CCA": Ending(f"{FEW}\n{Y}"),
+    "CentreBySite": Ending("", ()),
+    "ColumnTransformer": Ending(EACH_KIND, (), head=MIXED),
+    "Correlation": Ending('missing = "pairwise"', ()),
+    "DerivedColumns": Ending('columns = { ab = "a * b" }'),
+    "Describe": Ending('by = "kind"', ()),
+    "FAMD": Ending(FEW, (), head=MIXED),
+    "FactorAnalysis": Ending(f'{FEW}\nrotation = "varimax"'),
     "GeneralizedEigen": Ending(
         f'{FEW}\npair = "pairs.local_canonical"\npublic = {{ first = 3 }}'
     ),
     "Heterogeneity": Ending(FEW),
     "KernelPCA": Ending(f'{FEW}\napproximation = "fourier"\nn_landmarks = 8'),
     "LinearDiscriminantAnalysis": Ending(),
+    "MCA": Ending(FEW, (), head=CODED),
+    "OneHotEncoder": Ending('drop = "first"', (), head=CODED),
+    "OrdinalEncoder": Ending("", (), head=CODED),
     "PCA": Ending(FEW),
     "PLSCanonical": Ending(f"{FEW}\n{Y}"),
     "PLSRegression": Ending(f"{FEW}\n{Y}"),
     "PLSSVD": Ending(f"{FEW}\n{Y}"),
     "PowerTransformer": Ending('comparison = "summed"\ntol = 0.05', ()),
+    "QuantileTransformer": Ending("n_quantiles = 3", ()),
+    "Quantiles": Ending("", ()),
     "RareColumns": Ending("", ()),
+    "RobustScaler": Ending("", ()),
     "SimpleImputer": Ending("", ()),
     "StandardScaler": Ending("", ()),
 }
@@ -87,6 +109,7 @@ OTHERS = {
 # `make test` has these: each kind of summary. `check_estimator` reports on all.
 USUAL = {"CCA-rows", "KernelPCA-columns", "LinearDiscriminantAnalysis-rows"}
 USUAL |= {"MMVFL-columns", "PCA-rows", "StandardScaler-columns"}
+USUAL |= {"ColumnTransformer-rows", "Describe-rows"}
 
 
 def cases():
@@ -117,7 +140,9 @@ def data(tmp_path_factory):
         X[::5, 1] = np.nan
         frame = polars.DataFrame(X, NAMES).fill_nan(None)
         labels = polars.Series("kind", [("well", "ill", "dead")[k] for k in kind])
-        frame.with_columns(labels).write_csv(folder / f"rows-{silo}.csv")
+        towns = np.random.default_rng(place).choice(["north", "south", "east"], 48)
+        coded = [polars.Series("site", towns), polars.Series("stage", kind + 1)]
+        frame.with_columns(labels, *coded).write_csv(folder / f"rows-{silo}.csv")
         X, kind = people("clinic")
         X[::5, 1] = np.nan
         own = polars.DataFrame(X, NAMES).fill_nan(None)[:, 2 * place : 2 * place + 2]
@@ -135,7 +160,8 @@ def write_study(folder, data, model, partition, ending):
     ids = 'ids = "id"\n' if partition == "columns" else ""
     lines = [
         f'[study]\nname = "ending"\npartition = "{partition}"\nlabel = "kind"\n{ids}'
-        f"random_state = 0\n[policy]\n{rules}"
+        f"random_state = 0\n{ending.head if partition == 'rows' else ''}"
+        f"[policy]\n{rules}"
     ]
     for silo in SILOS[: ending.silos]:
         source = data / f"{partition}-{silo}.csv"

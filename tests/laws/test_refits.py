@@ -39,8 +39,9 @@ def test_nothing_of_an_earlier_fit_stays(name, first, second):
     assert set(fitted_names(model)) == set(fitted_names(fresh))
 
 
+# All but those whose fit has no round that could fail.
 @pytest.mark.parametrize("when", mostly_slow(["at once", "at the end"], "at the end"))
-@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize("name", sorted(WAYS.keys() - {"DerivedColumns"}))
 def test_a_fit_that_fails_leaves_nothing(name, when):
     way = WAYS[name][0]
     at = way.silos()

@@ -12,8 +12,7 @@ from command_line import call
 from unpooled.errors import ReleaseRefusedError
 from unpooled.federation.planning.dry_run import plan
 from unpooled.models.files.catalogue import estimators
-from ways import NAMES, WAYS, Way, rows
-from wire import silos
+from ways import WAYS, Way
 
 HETEROGENEITY = '[[steps]]\nmodel = "Heterogeneity"\n'
 
@@ -261,9 +260,10 @@ def test_a_plan_of_every_estimator_is_kept(kind, way, fault):
     at = spoiled_silos(way, fault)
     model = kind().set_params(**{**kind().get_params(), **way.parameters})
 
-    foreseen = refused_plan(model, at.federation, way.y)
+    foreseen = refused_plan(model, way.view(at.federation), way.y)
 
-    happened = refused_run(model, spoiled_silos(way, fault).federation, way.y)
+    again = spoiled_silos(way, fault)
+    happened = refused_run(model, way.view(again.federation), way.y)
     assert bool(foreseen) == bool(happened), (foreseen, happened)
     if fault == "none":
         assert not foreseen
@@ -271,20 +271,16 @@ def test_a_plan_of_every_estimator_is_kept(kind, way, fault):
 
 def spoiled_silos(way, fault):
     """The silos of a way, of which one has a cell that models do not take."""
-    if way.partition == "rows":
-        made = {f"s{i}": rows(seed=i) for i in range(3)}
-    else:
-        own = np.array_split(NAMES, way.parties)
-        made = {f"s{i}": rows()[[*names, "kind"]] for i, names in enumerate(own)}
+    made = way.tables()
     bad = made["s0"].copy()
     if fault != "none":
         column, value = FAULTS[fault]
         column = "a" if column != "kind" else "kind"
         bad[column] = bad[column].astype(float)
         bad.loc[7, column] = np.nan if value is None else value
-    made["s0"] = bad
-    how = {"policy": up.Policy.open(), "partition": way.partition, "label": "kind"}
-    return silos(made, random_state=0, **how)
+        if way.reads == "categories" and fault == "missing_values":
+            bad.loc[7, "site"] = None
+    return way.silos_of(made | {"s0": bad})
 
 
 @pytest.mark.parametrize(

@@ -28,18 +28,25 @@ class Way:
     # Which columns are fitted, where the silos have columns of categories too.
     reads: str = ""
 
-    def silos(self, **options: Any) -> Silos:
-        if self.partition == "rows":
-            made = {f"s{i}": rows(seed=i) for i in range(self.parties)}
-        else:
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """Return what each silo has."""
+        if self.partition == "columns":
             own = np.array_split(NAMES, self.parties)
-            made = {f"s{i}": rows()[[*names, "kind"]] for i, names in enumerate(own)}
-        how = {}
+            return {f"s{i}": rows()[[*names, "kind"]] for i, names in enumerate(own)}
+        made = {f"s{i}": rows(seed=i) for i in range(self.parties)}
         if self.reads:
             made = {name: with_categories(X, name) for name, X in made.items()}
-            how["categorical"] = CATEGORICAL
-        if not self.named:
-            made = {party: X[NAMES].to_numpy() for party, X in made.items()}
+        return made
+
+    def silos(self, **options: Any) -> Silos:
+        return self.silos_of(self.tables(), **options)
+
+    def silos_of(self, tables: Mapping[str, pd.DataFrame], **options: Any) -> Silos:
+        how: dict[str, Any] = {"categorical": CATEGORICAL} if self.reads else {}
+        made = {
+            party: X if self.named else X[NAMES].to_numpy()
+            for party, X in tables.items()
+        }
         how |= {"policy": up.Policy.open(), "partition": self.partition}
         label = "kind" if self.named else None
         return silos(made, **how, label=label, **({"random_state": 0} | options))
@@ -84,10 +91,15 @@ WAYS: dict[str, list[Way]] = {
         COLUMNS,
         Way({"criterion": "sumcor", "regularisation": 0.5}, "columns"),
     ],
+    "CentreBySite": [Way(), UNNAMED],
     "ColumnTransformer": [Way({"transformers": EACH_KIND}, reads="both")],
-    "DerivedColumns": [Way({"columns": {"ab": "a * b", "c_d": "c - d"}})],
-    "FAMD": [Way(reads="both")],
     "Correlation": [Way(), Way({"missing": "pairwise"})],
+    "DerivedColumns": [Way({"columns": {"ab": "a * b", "c_d": "c - d"}})],
+    "Describe": [
+        Way({"by": "kind"}),
+        Way({"quartiles": False, "decimals": 1}, named=False),
+    ],
+    "FAMD": [Way(reads="both")],
     "FactorAnalysis": [Way(), Way({"n_components": 2, "rotation": "varimax"})],
     "GeneralizedEigen": [Way(PAIR), Way({**PAIR, "solver": "dgep-eigh"}, named=False)],
     "Heterogeneity": [Way(), Way({"multivariate": False})],
@@ -121,6 +133,12 @@ WAYS: dict[str, list[Way]] = {
         Way({"comparison": "summed", "tol": 0.01}),
         Way({"comparison": "summed", "tol": 0.01, "standardize": False}, named=False),
     ],
+    "QuantileTransformer": [
+        Way({"n_quantiles": 3}),
+        Way({"n_quantiles": 3, "output_distribution": "normal"}, named=False),
+    ],
+    "Quantiles": [Way(), Way({"probabilities": [0.5], "decimals": 1}, named=False)],
+    "RobustScaler": [Way(), Way({"with_centering": False}, named=False)],
     "SimpleImputer": [Way(), UNNAMED, COLUMNS],
     "StandardScaler": [Way(), UNNAMED, COLUMNS],
     "VFedAKPCA": VIEWS,

@@ -105,6 +105,8 @@ def test_more_columns_than_people_and_far_means():
         ours = up.PCA(4, svd_solver=solver, tol=1e-11).fit(federation)
         # Means of 1e6 beside a spread of 1 leave ten digits.
         assert_close(ours.transform(federation), theirs.transform(X), 1e-8)
+        # Twenty rows have twenty components at most, whatever the number of columns.
+        assert_allclose(ours.noise_variance_, theirs.noise_variance_, 1e-8)
     everything = up.PCA(svd_solver="gram").fit(federation)
     assert everything.singular_values_[-1] == 0.0
     assert (everything.components_[-1] == 0.0).all()

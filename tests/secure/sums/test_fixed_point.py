@@ -212,6 +212,19 @@ def test_words_that_are_no_total_are_refused(make):
         code.decode(words)
 
 
+@pytest.mark.parametrize("guard", [-1, -2])
+def test_each_word_that_counts_the_parties_is_judged_by_itself(guard):
+    code = BoundedCode(3)
+    words = code.encode(np.zeros(2))
+    for _ in range(2):
+        code.add(words, code.encode(np.zeros(2)))
+    assert (code.decode(words.copy()) == 0).all()
+    words[guard] += np.uint64(1)
+
+    with pytest.raises(AggregationError, match="masks did not"):
+        code.decode(words)
+
+
 def test_the_lowest_word_is_no_total():
     # -2^255 is its own negation: a sign bit alone must not decode as something small.
     words = np.array([[0, 0, 0, 2**63], [2, 0, 0, 0]], np.uint64)

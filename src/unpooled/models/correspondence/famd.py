@@ -17,6 +17,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array, Float
+from unpooled.coordinator.step_call import Needs
 from unpooled.data.columns import listing
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
@@ -130,6 +131,11 @@ class FAMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator
         self.n_components = n_components
         self.min_frequency = min_frequency
         self.missing = missing
+
+    def needs(self) -> Needs:
+        """Return what the model needs of the cells of its columns, for plans."""
+        # Cells of categories may be missing, and `_missing` lets such rows pass.
+        return Needs(complete=True)
 
     def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
         return famd_exhibits(self, columns)

@@ -118,8 +118,11 @@ class UnusableCells:
         # What a step kept of the rows, it kept after it had read them.
         if {"X", "cells", "kept"} & set(reads):
             self._refuse(view, view.source_columns, INFINITE)
-            if complete and not view.is_filled:
-                self._refuse(view, view.source_columns, MISSING)
+            if complete:
+                # A missing category is a category, or is counted as missing.
+                coded = set(view.table.categorical)
+                numbers = [name for name in view.unfilled if name not in coded]
+                self._refuse(view, numbers, MISSING)
 
     def constant(self, asked: AskedStep) -> list[str]:
         """Return the columns of a planned step's view that have one value in all rows.

@@ -166,19 +166,23 @@ class View:
     def _reads_kept(self) -> bool:
         return any("kept" in find_step(name).reads for name in self.transforms)
 
-    @property
-    def is_filled(self) -> bool:
-        """Whether transforms in the chain give a number to every missing cell."""
+    @cached_property
+    def unfilled(self) -> tuple[str, ...]:
+        """The source columns whose missing cells are read before they are filled.
+
+        By a transform that mixes columns, or by the step that reads the view.
+        """
         *read, left = self._origins()
         derived = [o for o in self._operations if isinstance(o, Derive)]
-        filled = {
-            source
-            for operation, origins in zip(derived, read, strict=True)
-            for source in origins
-            if find_step(operation.step).by_column == "missing"
-        }
-        # What mixes columns has taken their missing cells.
-        return filled.issuperset(filter(None, left))
+        filled, met = set[str](), set[str]()
+        for operation, origins in zip(derived, read, strict=True):
+            by_column = find_step(operation.step).by_column
+            if by_column == "missing":
+                filled.update(origins)
+            elif not by_column:
+                met.update(set(origins) - filled)
+        met.update(set(left) - filled)
+        return tuple(column for column in self.source_columns if column in met)
 
     @property
     def mixes(self) -> bool:
@@ -268,7 +272,7 @@ class View:
                 left = [o for o in operations[:place] if not isinstance(o, Complete)]
                 before = View(table, left, self._kept)
                 # What was filled, or made of several columns, has no missing cells.
-                if not (before.is_filled or before.mixes):
+                if before.unfilled and not before.mixes:
                     read = {*self.complete_in, *before.origins()}
                     self.complete_in = sorted(read)
                     table = complete_rows(self.whole, self.complete_in)
