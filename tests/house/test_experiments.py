@@ -17,6 +17,8 @@ EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments"
 
 def script(name):
     spec = importlib.util.spec_from_file_location(name, EXPERIMENTS / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -27,7 +29,7 @@ X = np.arange(12, dtype=np.uint8).reshape(3, 4)
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *_):
+    def log_message(self, format, *args):
         pass
 
 

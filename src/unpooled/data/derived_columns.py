@@ -16,7 +16,7 @@ The text is matched against the patterns below; nothing of it is evaluated as co
 
 import re
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
@@ -52,7 +52,7 @@ class Expression:
     category: str = ""
 
     @classmethod
-    def of(cls, text: str) -> "Expression":
+    def of(cls, text: Any) -> "Expression":
         """Read an expression; raise a `DataError` where it is none."""
         if not isinstance(text, str):
             raise DataError(f"{text!r} is no expression, which is a text.")

@@ -23,7 +23,7 @@ ROWS = pd.DataFrame(
         "sex": rng.choice(["f", "m"], 240),
     }
 )
-KINDS = {"categorical": ["site", "sex"]}
+CATEGORICAL = ["site", "sex"]
 NUMBERS = np.column_stack([ROWS.age, rng.normal(size=240), rng.integers(0, 3, 240)])
 
 
@@ -50,7 +50,7 @@ def test_convention(check):
 
 def silos(**options):
     frames = {f"s{i}": ROWS.iloc[i::3] for i in range(3)}
-    return up.simulate(frames, **KINDS, **options)
+    return up.simulate(frames, categorical=CATEGORICAL, **options)
 
 
 def test_a_pipeline_of_mixed_columns_is_that_of_scikit_learn():
@@ -94,7 +94,7 @@ def test_a_column_has_one_filling_within_a_transform_too():
     rows = ROWS.assign(chol=ROWS.chol.fillna(200.0))
     rows.loc[[3, 6, 9], "chol"] = np.nan
     frames = {f"s{i}": rows.iloc[i::3] for i in range(3)}
-    here = up.simulate(frames, **KINDS)
+    here = up.simulate(frames, categorical=CATEGORICAL)
 
     def filled(value):
         imputer = up.SimpleImputer(strategy="constant", fill_value=value)
@@ -108,7 +108,7 @@ def test_a_column_has_one_filling_within_a_transform_too():
 
 def test_missing_cells_of_other_columns_are_still_refused_in_a_plan():
     here = silos()
-    model = up.ColumnTransformer([(up.OneHotEncoder(), KINDS["categorical"])],
+    model = up.ColumnTransformer([(up.OneHotEncoder(), CATEGORICAL)],
                                  remainder="passthrough")  # fmt: skip
     view = model.fit(here).transform(here)
     assert {rule for _, _, rule in up.plan(up.PCA(1), view).refusals} == {
