@@ -1,5 +1,6 @@
 """Builds of the library: version and digest, stated by both ends, refused by rule."""
 
+import dataclasses
 import shutil
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 import unpooled
 from server_end import ServerEnd
 from unpooled.errors import ReleaseRefusedError, StudyError
+from unpooled.ledger import Ledger
 from unpooled.protocol.library_build import (
     allowed_builds,
     library_build,
@@ -91,6 +93,7 @@ def test_a_study_may_list_it_and_plan_and_ledger_have_it(tmp_path):
     outcome, place = server.ask("run", STUDY.format(more=f'versions = ["{OTHER}"]'))
 
     assert outcome["error"] is None
+    assert place is not None
     assert set(plan_of(outcome["plan"]).libraries.values()) == {OTHER}
     assert place.ledger.verify()
     assert set(place.ledger.libraries.values()) == {(OTHER,)}
@@ -108,11 +111,8 @@ def test_a_silo_refuses_a_coordinator_of_another_build(tmp_path, monkeypatch, bu
 
 def test_a_seal_is_of_one_build(tmp_path):
     """The build is signed: to change it in a ledger breaks the seal."""
-    import dataclasses
-
-    from unpooled.ledger import Ledger
-
     _, place = ServerEnd(tmp_path).ask("run", STUDY.format(more=""))
+    assert place is not None
     assert set(place.ledger.libraries.values()) == {(library_build(),)}
     text = place.ledger.to_lines()
     changed = Ledger.from_json(text.replace(library_build(), OTHER))

@@ -35,6 +35,7 @@ def finished(tmp_path_factory):
     server = ServerEnd(tmp_path_factory.mktemp("consortium"))
     outcome, place = server.ask("run", STUDY)
     assert outcome["error"] is None
+    assert place is not None
     logs = {
         silo: local.parent / "state" / "audit.sqlite"
         for silo, local in server.silos.items()
