@@ -92,7 +92,7 @@ def test_a_silo_approves_a_study_applies_its_model_and_forgets_it(
     assert refused.returncode == 1
     assert "va refused the study decided: approval" in refused.stderr
     assert silo("deny", "decided").returncode == 0
-    assert "approval" in run("--resume").stderr
+    assert "va refused the study decided: denied" in run("--resume").stderr
 
     approved = silo("approve", "decided", "--yes")
     assert approved.returncode == 0, approved.stderr

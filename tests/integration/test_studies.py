@@ -60,7 +60,7 @@ def test_heart_study_equals_one_process(consortium):
     names = {path.name for path in done.folder.iterdir()}
     assert names == set(
         "study.toml state.json models pipeline.unpooled ledger.jsonl rounds.jsonl "
-        "silos log.txt report.html results".split()
+        "digests.json silos log.txt report.html results".split()
     )
     for silo in SILOS:
         delivered = consortium.kit(silo) / "state" / "models" / "heart"
