@@ -192,7 +192,7 @@ def test_a_run_into_a_full_folder_is_one_red_line(study):
 def test_a_run_can_go_elsewhere_and_be_continued(study, monkeypatch):
     real, heard = up.Study.run, []
 
-    def killed(self, folder=None, *, kit=None, listener=None, planned=None, stop=None):
+    def killed(self, folder=None, *, listener=None, planned=None, **_):
         def listen(*event):
             heard.append(event)
             if len(heard) == 20:

@@ -1,6 +1,10 @@
 """The plugin that lists functions whose shapes no test checked, in another pytest."""
 
+from pathlib import Path
+
 import pytest
+
+import shape_tier
 
 TOY = """
 import abc
@@ -51,7 +55,8 @@ def test_other_shapes_are_refused():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("processes", [(), ("-n", "2")], ids=["one", "two"])
-def test_functions_that_were_not_entered_are_listed(pytester, processes):
+def test_functions_that_were_not_entered_are_listed(pytester, monkeypatch, processes):
+    monkeypatch.setenv("PYTHONPATH", str(Path(shape_tier.__file__).parent))
     pytester.makepyfile(toy=TOY, test_toy=TESTS)
     pytester.makepyprojecttoml("[tool.pytest.ini_options]\nmarkers = ['shapes: all']")
     options = ("--jaxtyping-packages=toy,shape_tier.checked", *processes)

@@ -23,6 +23,7 @@ def test_a_study_is_followed_from_its_announced_text(tmp_path, name):
         write=WRITERS[case.partition],
         partition=case.partition,
         rules=RULES[case.partition],
+        categorical=case.categorical,
     )
 
     outcome, place = server.ask("run", text_of(name))

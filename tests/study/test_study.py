@@ -62,7 +62,8 @@ def test_a_run_gives_the_pooled_answer_and_its_folder(reported):
     found = {name for name in files(run.folder) if not name.startswith("results/")}
     assert found == {
         "study.toml", "state.json", "ledger.jsonl", "rounds.jsonl", "log.txt",
-        "digests.json", "report.html", "pipeline.unpooled", *(f"silos/{silo}.json" for silo in SILOS),
+        "digests.json", "report.html", "pipeline.unpooled", "silos/log.txt",
+        *(f"silos/{silo}.json" for silo in SILOS),
         *(f"models/{n:02}-{step}.unpooled" for n, step in enumerate(STEPS, 1)),
     }  # fmt: skip
 

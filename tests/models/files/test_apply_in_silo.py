@@ -19,11 +19,14 @@ from unpooled.study import Study
 SLOW = ("PowerTransformer", "PCA-power")
 # Whose directions are of columns that each silo whitened for itself.
 NO_SCORES = ("CCA-dcca-power",)
+# Whose means stay in the process of the fit.
+STAYS = ("CentreBySite",)
 BY_ROWS = [
     name
     for name, case in CASES.items()
     if case.partition == "rows"
-    and name not in (*SLOW, *NO_SCORES)
+    and name not in (*SLOW, *NO_SCORES, *STAYS)
+    and not case.categorical
     and hasattr(estimators()[model_of(name)], "transform")
 ]
 # Of people whose columns three silos have.
@@ -59,6 +62,20 @@ def test_a_silo_writes_what_the_study_reads_of_its_rows(name, tmp_path):
     assert n_rows == len(wanted) == 294
     assert columns == ["num", *view.feature_names] == list(written.columns)
     np.testing.assert_allclose(written.drop(columns="num"), wanted, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if CASES[name].categorical])
+@pytest.mark.thinned(2)
+def test_a_model_of_categories_says_how_it_is_applied(name, tmp_path):
+    _, pipeline, source = fitted(name, tmp_path)
+    coded = CASES[name].categorical
+    table = open_source(str(source), label="num", categorical=coded)
+
+    with pytest.raises(
+        StudyError, match=r"reads columns of categories.*unpooled\.load"
+    ):
+        apply(pipeline, table, tmp_path / "out.csv")
+    assert not (tmp_path / "out.csv").exists()
 
 
 @pytest.mark.parametrize("name", NO_SCORES)

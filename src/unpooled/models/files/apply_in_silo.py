@@ -76,6 +76,20 @@ def _check(model: Any) -> None:
                 f"silo's own columns are enough to apply it. The study that fitted it "
                 f"may have released the scores (scores=)."
             )
+        if _reads_categories(part):
+            raise StudyError(
+                f"{type(part).__name__} reads columns of categories, which are not "
+                f"applied to files. Load the model with unpooled.load, and transform a "
+                f"data frame that has the names of the categories."
+            )
+
+
+def _reads_categories(part: Any) -> bool:
+    fitted = vars(part)
+    within = (fitted.get("encoder_"), *fitted.get("fitted_", ()))
+    return "categories_" in fitted or any(
+        _reads_categories(one) for one in within if hasattr(one, "__dict__")
+    )
 
 
 def _parts(model: Any) -> list[Any]:

@@ -96,7 +96,7 @@ def _candidates(
     angle = outwards + _TURNS
     directions = np.column_stack([np.cos(angle), np.sin(angle)])
     # The name's edge is `gap` away along the direction, whatever its shape.
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         edge = (half / np.abs(directions)).min(axis=1)
     far = gap + np.arange(_STEPS) * height / 2
     tried = point + directions[:, None] * (edge[:, None, None] + far[None, :, None])
