@@ -47,8 +47,8 @@ class Evaluation:
     classes : list
         The c classes of `confusion_matrix`; empty where no accuracy is scored.
     confusion_matrix : list of list of int
-        Row i, column j counts rows of class i that were predicted as class j by the model
-        that was not fitted on them: those of all folds, added.
+        Row i, column j counts rows of class i that were predicted as class j by the
+        model that was not fitted on them: those of all folds, added.
     responses : dict of str to dict of str to list of float
         By the name of the score, each predicted column's own; of regressions.
     """
