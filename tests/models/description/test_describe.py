@@ -173,6 +173,7 @@ def test_heart_disease_over_four_silos():
 def test_forms_for_papers(found):
     model = found[1]
     assert model.to_markdown().startswith("| Column | all (n = 300) |")
+    assert "all (n = 300)" in str(model)
     latex = model.to_latex()
     assert latex.startswith(r"\begin{tabular}{lrrr")
     assert r"\%" in latex

@@ -730,6 +730,10 @@ class Describe(FederatedEstimator):
             test = scipy.stats.chi2_contingency(counts, correction=False)
             self.tests_[j], self.p_value_[j] = "chi-squared", test.pvalue
 
+    def __str__(self) -> str:
+        """Return the table as text; before a fit, the model."""
+        return str(self.summary()) if "tests_" in vars(self) else repr(self)
+
     def to_frame(self) -> Any:
         """Return the table as a long pandas data frame, with all digits.
 
