@@ -167,10 +167,7 @@ class OneHotEncoder(TransformerMixin, FederatedEstimator):
             raise DataError(
                 f"handle_unknown={self.handle_unknown!r}; choose one of {_UNKNOWN}."
             )
-        found = agreed_categories(federation)
-        if federation.coordinator.planned:
-            note_planned_categories(federation, type(self).__name__)
-        set_categories(self, found)
+        find_categories(self, federation)
         groups = self._groups(federation.feature_names)
         self.infrequent_categories_ = [infrequent(one) for one in groups]
         first = {None: [], "first": [1], "if_binary": [2]}[self.drop]
@@ -250,17 +247,15 @@ def check_min_frequency(given: Any) -> None:
         )
 
 
-def note_planned_categories(federation: Federation, model: str) -> None:
-    """Note in a plan that the number of categories is made up."""
-    federation.coordinator.narrow()
-    federation.coordinator.notes.append(
-        f"How many categories {model} finds depends on the data; the plan has four for "
-        f"each column."
-    )
-
-
-def set_categories(model: Any, found: Sequence[Categories]) -> None:
+def find_categories(model: Any, federation: Federation) -> None:
     """Set the fitted attributes that encoders have in common."""
+    found = agreed_categories(federation)
+    if federation.coordinator.planned:
+        federation.coordinator.narrow()
+        federation.coordinator.notes.append(
+            f"How many categories {type(model).__name__} finds depends on the data; "
+            f"the plan has four for each column."
+        )
     model.categories_ = [np.array(one.names, dtype=object) for one in found]
     model.counts_ = [one.counts for one in found]
     model.n_other_ = np.array([one.n_other for one in found])

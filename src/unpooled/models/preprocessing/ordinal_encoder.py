@@ -14,10 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from unpooled.arrays import Array, Float, Int
 from unpooled.federation.federation import Federation
 from unpooled.models.base import FederatedEstimator
-from unpooled.models.preprocessing.agreed_categories import (
-    agreed_categories,
-    local_categories,
-)
+from unpooled.models.preprocessing.agreed_categories import local_categories
 from unpooled.models.preprocessing.category_groups import (
     CODES,
     Groups,
@@ -29,10 +26,9 @@ from unpooled.models.preprocessing.one_hot_encoder import (
     check_min_frequency,
     codes_of,
     codes_of_rows,
+    find_categories,
     groups_of,
     infrequent,
-    note_planned_categories,
-    set_categories,
 )
 from unpooled.protocol.step import derived, public
 from unpooled.results.citations import Citation
@@ -125,10 +121,7 @@ class OrdinalEncoder(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
 
     def _fit(self, federation: Federation, y: Any) -> None:
         check_min_frequency(self.min_frequency)
-        found = agreed_categories(federation)
-        if federation.coordinator.planned:
-            note_planned_categories(federation, type(self).__name__)
-        set_categories(self, found)
+        find_categories(self, federation)
         groups = groups_of(self, federation.feature_names, merges_missing=False)
         self.infrequent_categories_ = [infrequent(one) for one in groups]
 

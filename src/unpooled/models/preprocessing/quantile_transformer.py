@@ -173,15 +173,15 @@ class QuantileTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstim
             when they are read, and nothing is released.
         """
         check_is_fitted(self)
-        told = {
+        arguments = {
             "quantiles": self.quantiles_,
             "references": self.references_,
             "output": self.output_distribution,
         }
         if isinstance(X, Federation):
             view = self._check_view(X)
-            return view.derive(among_quantiles, view.feature_names, **told)
-        return among_quantiles(self._check_rows(X), **told)
+            return view.derive(among_quantiles, view.feature_names, **arguments)
+        return among_quantiles(self._check_rows(X), **arguments)
 
     def to_sklearn(self) -> Any:
         """Return a fitted `sklearn.preprocessing.QuantileTransformer`."""
