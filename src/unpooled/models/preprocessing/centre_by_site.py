@@ -7,7 +7,7 @@ What differs between the silos' means is gone from what follows: it is the remed
 site effects that `unpooled.Heterogeneity` shows. A silo's means never leave it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -131,6 +131,20 @@ class CentreBySite(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         view = self._check_view(X)
         _check_whole(view)
         return view.derive(centred, view.feature_names, kept_of=self.kept_)
+
+    def transform_in_silo(
+        self, X: Float[Array, "n p"], kept: Mapping[str, Array]
+    ) -> Float[Array, "n p"]:
+        """Return a silo's own rows about the means that it kept.
+
+        Parameters
+        ----------
+        X : (n, p) array
+            The fitted rows, or new rows of the same silo.
+        kept : mapping of str to array
+            What the silo kept of the fit, under the address `kept_`.
+        """
+        return centred(X, kept)
 
 
 def _check_whole(federation: Federation) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.base import TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from unpooled.arrays import Array
+from unpooled.arrays import Array, Shaped
 from unpooled.data.columns import check_known, listing
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
@@ -109,6 +109,7 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
     columns_: list[Array]
 
     _missing = True
+    _reads_categories = True
 
     def __init__(self, transformers: Any = (), *, remainder: Any = "drop") -> None:
         self.transformers = transformers
@@ -186,7 +187,8 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
         Parameters
         ----------
         X : (n, p) array-like or Federation
-            For a federation the result is a view of it.
+            For a federation the result is a view of it. Where columns of text pass,
+            the result has objects.
         """
         check_is_fitted(self)
         if isinstance(X, Federation):
@@ -208,14 +210,12 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
                 f"{len(names)} features as input."
             )
         place = {name: j for j, name in enumerate(names)}
-        parts = [rows[:, [place[n] for n in self._passed(names)]].astype(float)]
+        parts = [_numbers(rows[:, [place[n] for n in self._passed(names)]])]
         for model, own in self.transformers_:
             if model != _PASS:
                 part = rows[:, [place[name] for name in own]]
-                categories = hasattr(model, "categories_")
-                parts.append(
-                    model.transform(part if categories else part.astype(float))
-                )
+                reads = model._reads_categories
+                parts.append(model.transform(part if reads else part.astype(float)))
         return np.hstack(parts)
 
     def _names(self, given: Any) -> list[str]:
@@ -236,6 +236,15 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
         passes = {n for model, own in self.transformers_ if model == _PASS for n in own}
         others = self.remainder == _PASS
         return [n for n in names if n in passes or (others and n not in read)]
+
+
+def _numbers(rows: Shaped[Array, "n p"]) -> Shaped[Array, "n p"]:
+    """Return rows as float64, or as they are where cells are text.
+
+    A text of digits stays text: it is the name of a category.
+    """
+    texts = any(isinstance(cell, str) for cell in rows.flat)
+    return rows if texts else rows.astype(float)
 
 
 def _listed(transformers: Any) -> list[Any]:

@@ -101,6 +101,7 @@ class OrdinalEncoder(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
     n_other_: Int[Array, " p"]
 
     _missing = True
+    _reads_categories = True
     _steps = (local_categories,)
 
     def __init__(self, *, min_frequency: Any = 5) -> None:

@@ -23,7 +23,7 @@ from unpooled.ledger import Ledger, Release, Seal
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.memory.audit_state import LoggedStudy
 from unpooled.party.memory.hash_chain import now
-from unpooled.party.memory.kept_arrays import KeptStore
+from unpooled.party.memory.kept_arrays import KeptArrays, KeptStore
 from unpooled.party.memory.partial_totals import TotalsCache
 from unpooled.party.memory.study_memory import StudyMemory
 from unpooled.party.rules.differencing import DifferencingRules
@@ -41,6 +41,7 @@ from unpooled.protocol.library_build import allowed_builds, is_allowed, library_
 from unpooled.protocol.message import Message, digest
 from unpooled.protocol.opened_numbers import Opened
 from unpooled.protocol.refusal import Refusal
+from unpooled.protocol.view_operations import split_address
 from unpooled.secure.keys.agreement import Offer
 from unpooled.secure.keys.roster import Identity, Roster
 
@@ -498,6 +499,25 @@ def forget_kept(audit_log: AuditLog, study: str, results: Path) -> None:
     if folder := _kept_folder(audit_log, study):
         shutil.rmtree(folder, ignore_errors=True)
         shutil.rmtree(results / study, ignore_errors=True)
+
+
+def kept_of_fit(audit_log: AuditLog, address: str) -> KeptArrays:
+    """Return the arrays on the disk that the steps of a fit kept.
+
+    Parameters
+    ----------
+    audit_log : AuditLog
+        The silo's.
+    address : str
+        Study and view of the fit. Where nothing of it is kept, reading an array raises
+        a `Refusal`, "nothing_kept".
+    """
+    study, view = split_address(address)
+    folder = _kept_folder(audit_log, study)
+    if folder is None:
+        return KeptArrays(view, ())
+    own = folder / str(audit_log.study(study).forgotten)
+    return KeptArrays(view, [KeptStore(own)])
 
 
 def _kept_folder(audit_log: AuditLog, study: str) -> Path | None:
