@@ -151,7 +151,7 @@ def test_a_column_of_categories_is_no_number(tmp_path):
         str(tmp_path / "new.csv"), columns=["age", "chol"], categorical=["chol"]
     )
 
-    with pytest.raises(DataError, match="takes numbers, and this silo's file has 'chol'"):
+    with pytest.raises(DataError, match="and this silo's file has 'chol' among"):
         apply(model, table, tmp_path / "out.csv", kept)
 
 

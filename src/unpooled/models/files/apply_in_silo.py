@@ -12,7 +12,7 @@ hand, and in a study it counts as one of the rare ones.
 
 import os
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from unpooled.data.columns import listing
 from unpooled.data.row_blocks import Block
 from unpooled.data.table import Table
 from unpooled.errors import DataError, StudyError
+from unpooled.party.memory.kept_arrays import KeptArrays
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.view_operations import split_address
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 _FORMATS = (".csv", ".parquet")
 # From the address of a fit to the arrays that the silo keeps of it.
-FindKept = Callable[[str], Mapping[str, Array]]
+FindKept = Callable[[str], KeptArrays]
 
 
 def apply(

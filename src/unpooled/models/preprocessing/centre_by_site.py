@@ -7,7 +7,7 @@ What differs between the silos' means is gone from what follows: it is the remed
 site effects that `unpooled.Heterogeneity` shows. A silo's means never leave it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
@@ -133,7 +133,7 @@ class CentreBySite(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         return view.derive(centred, view.feature_names, kept_of=self.kept_)
 
     def transform_in_silo(
-        self, X: Float[Array, "n p"], kept: Mapping[str, Array]
+        self, X: Float[Array, "n p"], kept: Any
     ) -> Float[Array, "n p"]:
         """Return a silo's own rows about the means that it kept.
 
@@ -141,7 +141,7 @@ class CentreBySite(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         ----------
         X : (n, p) array
             The fitted rows, or new rows of the same silo.
-        kept : mapping of str to array
+        kept : KeptArrays
             What the silo kept of the fit, under the address `kept_`.
         """
         return centred(X, kept)

@@ -140,8 +140,7 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
             raise DataError(
                 f'remainder={self.remainder!r}; choose "drop" or "passthrough".'
             )
-        parts = [_part(one) for one in _listed(self.transformers)]
-        chosen = [(model, _columns(of, federation)) for model, of in parts]
+        chosen = [(model, _columns(of, federation)) for model, of in self.parts()]
         names = [name for _, own in chosen for name in own]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise DataError(
@@ -159,6 +158,10 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
             raise DataError("No transform has a column to read.")
         self.fitted_ = [model for model, _ in fitted]
         self.columns_ = [np.array(own, dtype=object) for _, own in fitted]
+
+    def parts(self) -> list[tuple[Any, Any]]:
+        """Return the unfitted estimators, or "passthrough", each with its columns."""
+        return [_part(one) for one in _listed(self.transformers)]
 
     @property
     def transformers_(self) -> list[tuple[Any, list[str]]]:
