@@ -269,17 +269,26 @@ class Studies:
             self._leverage.check(self._policy, asked.step, asked.view, scatter)
 
     def foresee(
-        self, asked: AskedStep, parties: tuple[str, ...], partition: str
+        self,
+        asked: AskedStep,
+        parties: tuple[str, ...],
+        partition: str,
+        earlier: Sequence[Sequence[str]],
     ) -> None:
-        """Refuse a planned step that earlier answers forbid.
+        """Refuse a planned step that earlier answers, or those planned, forbid.
 
         Rules about fitted numbers are left out: a plan has placeholders for them.
+
+        Parameters
+        ----------
+        earlier : sequence of sequence of str
+            As of `CompleteRows.foresee`.
         """
         self._differencing.check_parties(self._policy, asked.view, parties)
         self.cuts.check(asked, len(parties))
         # Columns are planned before rows are matched, and answered about afterwards.
         if partition == "rows":
-            self._differencing.check_rows(self._policy, asked.view)
+            self._differencing.check_rows(self._policy, asked.view, earlier)
             if isinstance(asked.view, View) and not asked.view.up_to_scale().transforms:
                 self.check_leverage(asked)
 
@@ -373,6 +382,7 @@ class Studies:
         digests: Mapping[str, str] = {},
         *,
         of_table: bool = False,
+        about: Any = None,
     ) -> None:
         """Write a refusal, if it can be written: it goes out in any case.
 
@@ -384,12 +394,12 @@ class Studies:
             The rule.
         digests : mapping of str to str
             SHA-256 of the message's arrays.
-        of_table : bool, default False
+        of_table, about
             As of `question_of`.
         """
         if rule == "audit_log":
             return
-        question = question_of(rule, header, digests, of_table=of_table)
+        question = question_of(rule, header, digests, of_table=of_table, about=about)
         study = header.get("study")
         asked = header.get("step") or header.get("kind")
         with suppress(StudyError):
