@@ -41,9 +41,9 @@ _ELSEWHERE = (
     "The rows of a federation stay in their silos, so a function of another library "
     "cannot read them: use unpooled.cross_validate in place of cross_val_score and "
     "cross_validate, unpooled.GridSearchCV in place of GridSearchCV, unpooled.metrics "
-    "in place of sklearn.metrics, Federation.select in place of ColumnTransformer, and "
-    "the estimators of unpooled (unpooled.PCA, unpooled.StandardScaler, ...) in place "
-    "of scikit-learn's."
+    "in place of sklearn.metrics, unpooled.ColumnTransformer in place of "
+    "ColumnTransformer, and the estimators of unpooled (unpooled.PCA, "
+    "unpooled.StandardScaler, ...) in place of scikit-learn's."
 )
 
 
