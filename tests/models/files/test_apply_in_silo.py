@@ -1,5 +1,7 @@
 """Fitted models applied in a silo: what the study's views have there, row by row."""
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,16 +10,22 @@ from sklearn.pipeline import make_pipeline
 import unpooled as up
 from integration.matrix import CASES, model_of, text_of
 from integration.rows import WRITERS
+from logged_silos import place
 from silo_rows import table_of
 from unpooled.data.sources.open_source import open_source
 from unpooled.errors import DataError, StudyError
 from unpooled.models.files.apply_in_silo import apply
 from unpooled.models.files.catalogue import estimators
 from unpooled.models.files.model_file import load
+from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.memory.kept_arrays import KeptArrays, shared_kept
+from unpooled.party.memory.studies import kept_of_fit
 from unpooled.party.views.view import View
 from unpooled.protocol.view_operations import split_address
 from unpooled.study import Study
+
+# Fixtures of another module.
+__all__ = ["place"]
 
 # Secure comparisons take their time, and their exponents are applied like any others.
 SLOW = ("PowerTransformer", "PCA-power")
@@ -155,15 +163,21 @@ def test_a_column_of_categories_is_no_number(tmp_path):
         apply(model, table, tmp_path / "out.csv", kept)
 
 
-def test_means_that_a_silo_forgot_are_named(tmp_path):
-    silos = {name: frame[["age"]] for name, frame in mixed_silos().items()}
-    model = up.CentreBySite().fit(up.simulate(silos))
-    silos["a"].to_csv(tmp_path / "new.csv", index=False)
+def test_a_silo_centres_by_the_means_that_it_kept(place, tmp_path):
+    """Between organisations they are on the silo's disk, until it forgets the study."""
+    model = up.CentreBySite().fit(place.federation())
+    table = place.parties["b"].table
+    rows = next(iter(table.blocks(table.columns))).X
+    new = rows[:9] + 1.0
+    log = AuditLog(place.log("b"))
 
-    with pytest.raises(DataError, match="there are none: it did not take part"):
-        apply(model, open_source(str(tmp_path / "new.csv")), tmp_path / "out.csv",
-              lambda address: KeptArrays(address, ()))  # fmt: skip
-    assert not (tmp_path / "out.csv").exists()
+    apply(model, open_source(new), tmp_path / "out.csv", partial(kept_of_fit, log))
+
+    written = pd.read_csv(tmp_path / "out.csv").to_numpy()
+    np.testing.assert_allclose(written, new - rows.mean(axis=0), atol=1e-12)
+    log.forgotten("s", [])
+    with pytest.raises(DataError, match="study s, and there are none"):
+        apply(model, open_source(new), tmp_path / "2.csv", partial(kept_of_fit, log))
 
 
 @pytest.mark.parametrize("name", NO_SCORES)
