@@ -108,7 +108,8 @@ class OrdinalEncoder(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
         self.min_frequency = min_frequency
 
     def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        return encoder_exhibits(self._groups(), columns)
+        groups = self._groups()
+        return encoder_exhibits(groups, columns, [_numbers(one) for one in groups])
 
     def _citation(self) -> Citation:
         return Citation(
