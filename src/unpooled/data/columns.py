@@ -181,6 +181,7 @@ def refuse_text(kinds: dict[str, str], source: str) -> None:
     named = [f"{name!r} ({kind})" for name, kind in kinds.items()]
     shown = ", ".join(named[:12]) + (f" and {len(named) - 12} more" * (len(named) > 12))
     raise DataError(
-        f"{source} has feature columns that are not numbers: {shown}. Encode them as "
-        f"numbers, name one as the label or the ids, or leave them out (exclude)."
+        f"{source} has feature columns that are not numbers: {shown}. Name "
+        f"columns of categories (categorical), one as the label or the ids, or leave "
+        f"them out (exclude)."
     )

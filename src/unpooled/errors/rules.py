@@ -168,7 +168,8 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "missing_values": (
             "Input X contains NaN, and the step does not accept missing values",
-            "Impute first, for instance make_pipeline(SimpleImputer(), ...).",
+            "Impute first: a SimpleImputer before it, as in "
+            "make_pipeline(SimpleImputer(), ...) or as an earlier step of a study.",
         ),
         "empty_column": (
             "a column of this silo has no value at all",
