@@ -107,7 +107,7 @@ def cca(share: float) -> Pair:
 
     rng, n = np.random.default_rng(0), int(10_000 * share)
     shared = rng.standard_normal((n, 6))
-    views = [
+    views: list[Any] = [
         shared @ rng.standard_normal((6, 200)) + rng.standard_normal((n, 200))
         for _ in range(2)
     ]
@@ -155,7 +155,8 @@ def measured(name: str, share: float, runs: int) -> dict[str, Any]:
     warnings.simplefilter("ignore")
     ours, peer = make(share)
     if runs > 1:  # else a run takes long beside what the first one loads
-        ours(), peer()
+        for work in (ours, peer):
+            work()
     seconds: dict[str, list[float]] = {"ours": [], "peer": []}
     federation = None
     for _ in range(runs):
