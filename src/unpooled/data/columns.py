@@ -23,6 +23,8 @@ def listing(names: Collection[str], limit: int = 12) -> str:
 
 def check_known(names: Sequence[str], known: Collection[str], source: str) -> None:
     """Raise when names are not columns of the source, and suggest similar ones."""
+    if isinstance(known, tuple) and tuple(names) == known:
+        return
     present = set(known)
     unknown = [name for name in names if name not in present]
     if not unknown:
