@@ -70,9 +70,8 @@ def test_equal_derivatives_of_the_pooled_decomposition(rows, standardised):
     assert pca.subspaces_.tolist() == [[0, 0], [1, 1], [2, 2]]
     # The influence is about S with N - 1, whose derivative is taken with N: 1 / N. The
     # central difference is exact to about 1e-8 of the values.
-    tolerance = {"rtol": 2 / N, "atol": 1e-7}
-    assert_allclose(pca.explained_variance_se_, of_values, **tolerance)
-    assert_allclose(pca.components_se_, of_axes, **tolerance)
+    assert_allclose(pca.explained_variance_se_, of_values, rtol=2 / N, atol=1e-7)
+    assert_allclose(pca.components_se_, of_axes, rtol=2 / N, atol=1e-7)
     assert_allclose(pca.angle_se_, np.sqrt((of_axes**2).sum(1)), rtol=2 / N)
 
 
@@ -197,7 +196,9 @@ def test_pictures_and_tables_have_intervals(rows):
     assert_allclose(table["standard_error"], pca.explained_variance_se_)
     loadings = pca.summary().to_frame("loading_errors")
     assert_allclose(loadings["component_2"], pca.components_se_[1])
-    assert_allclose(LoadingsDisplay.from_estimator(pca).errors, pca.components_se_)
+    drawn = LoadingsDisplay.from_estimator(pca).errors
+    assert drawn is not None
+    assert_allclose(drawn, pca.components_se_)
     assert ScreeDisplay.from_estimator(pca).errors is not None
 
 
