@@ -395,7 +395,7 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
             self.family, self.deviance_, totals["saturated"], N, self.dispersion_
         )
         self.aic_ = 2.0 * k - 2.0 * self.log_likelihood_
-        self.bic_ = k * np.log(N) - 2.0 * self.log_likelihood_
+        self.bic_ = float(k * np.log(N)) - 2.0 * self.log_likelihood_
 
     def _inputs(self, federation: Federation, y: Any) -> Federation:
         return federation.select(Roles.of(federation, y, self.offset).predictors)
@@ -473,9 +473,6 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
     @property
     def _roles(self) -> Roles:
         return Roles(list(self.predictors_), self.offset, self.response_)
-
-    def _column_names(self) -> Sequence[str]:
-        return self.predictors_
 
 
 def standardisation(

@@ -16,7 +16,6 @@ Object-oriented computation of sandwich estimators, Journal of Statistical Softw
 (2006).
 """
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +24,7 @@ import scipy.stats
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.linalg.generalized_eigen import solved
+from unpooled.linalg.settled import by_nearness, settled
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -105,24 +105,42 @@ class Inference:
     dof_: float
 
     def _set_inference(self, C: Float[Array, "k k"], dof: float) -> None:
-        """Set standard errors, statistics and p-values from a covariance matrix."""
+        """Set standard errors from a covariance matrix."""
+        # Silos that follow go on with a fitted model bit for bit.
+        C = settled("covariance of coefficients", lambda: {"C": C}, by_nearness)["C"]
         se = np.sqrt(np.maximum(C.diagonal(), 0.0))
         shape = np.shape(self.coef_)
-        width = shape[-1] + 1
-        se = se.reshape(-1, width)
-        self.covariance_, self.dof_ = C, dof
+        se = se.reshape(-1, shape[-1] + 1)
+        self.covariance_, self.dof_ = np.array(C), float(dof)
         self.coef_se_ = se[:, 1:].reshape(shape)
-        intercepts = se[:, 0]
-        self.intercept_se_ = intercepts if len(shape) > 1 else float(intercepts[0])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            self.statistics_ = self.coef_ / self.coef_se_
-            own = np.abs(self.intercept_ / np.asarray(self.intercept_se_))
-        self.p_values_ = self._two_sided(self.statistics_)
-        found = self._two_sided(own)
-        self.intercept_p_value_ = found if len(shape) > 1 else float(found)
+        self.intercept_se_ = se[:, 0].copy() if len(shape) > 1 else float(se[0, 0])
 
-    def _two_sided(self, statistics: Any) -> Any:
-        return 2.0 * scipy.stats.t.sf(np.abs(statistics), self.dof_)
+    @property
+    def statistics_(self) -> Any:
+        """Coefficients divided by their standard errors."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return self.coef_ / self._errors("coef_se_")
+
+    @property
+    def p_values_(self) -> Any:
+        """Two-sided p-values of the coefficients."""
+        return 2.0 * scipy.stats.t.sf(np.abs(self.statistics_), self.dof_)
+
+    @property
+    def intercept_p_value_(self) -> Any:
+        """Two-sided p-value of the intercept, or of each."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            own = np.abs(np.divide(self.intercept_, self._errors("intercept_se_")))
+        found = 2.0 * scipy.stats.t.sf(own, self.dof_)
+        return found if np.ndim(found) else float(found)
+
+    def _errors(self, name: str) -> Any:
+        if "coef_" in vars(self) and name not in vars(self):
+            raise DataError(
+                "A penalised fit has no standard errors: the penalty biases the "
+                "coefficients by an amount that the rows do not show. Fit without one."
+            )
+        return getattr(self, name)
 
     def conf_int(self, alpha: float = 0.05) -> "pd.DataFrame":
         """Return confidence intervals of the intercept and the coefficients.
@@ -147,19 +165,14 @@ class Inference:
 
         if not 0.0 < alpha < 1.0:
             raise DataError(f"alpha={alpha!r} must lie between 0 and 1.")
-        if "coef_se_" not in vars(self):
-            raise DataError(
-                "A penalised fit has no standard errors: the penalty biases the "
-                "coefficients by an amount that the rows do not tell. Fit without one."
-            )
         half = self.half_widths(alpha)
         values = self._with_intercepts(self.coef_, self.intercept_)
         low, high = values - half, values + half
-        names = ["intercept", *self._column_names()]
+        names = ["intercept", *column_names(self)]
         index: Any = names
         if np.ndim(self.coef_) > 1 and len(self.coef_) > 1:
             index = pd.MultiIndex.from_product(
-                [self._function_names(), names], names=["class", "column"]
+                [class_names(self), names], names=["class", "column"]
             )
         return pd.DataFrame({"low": low.ravel(), "high": high.ravel()}, index=index)
 
@@ -172,15 +185,24 @@ class Inference:
             One less the level.
         """
         quantile = float(scipy.stats.t.ppf(1.0 - alpha / 2.0, self.dof_))
-        return quantile * self._with_intercepts(self.coef_se_, self.intercept_se_)
+        return quantile * self._with_intercepts(
+            self._errors("coef_se_"), self._errors("intercept_se_")
+        )
 
     def _with_intercepts(self, coef: Any, intercept: Any) -> Float[Array, "q l"]:
         return np.column_stack([np.atleast_1d(intercept), np.atleast_2d(coef)])
 
-    def _column_names(self) -> Sequence[str]:
-        """Return the names of the columns of `coef_`."""
-        raise NotImplementedError
 
-    def _function_names(self) -> Sequence[str]:
-        """Return the names of the rows of `coef_`, where there are several."""
-        raise NotImplementedError
+def column_names(model: Any) -> list[str]:
+    """Return the names of the columns of a regression's `coef_`."""
+    fitted = vars(model)
+    names = fitted.get("predictors_", fitted.get("feature_names_in_"))
+    if names is None:
+        names = [f"x{j}" for j in range(np.shape(model.coef_)[-1])]
+    return [str(name) for name in names]
+
+
+def class_names(model: Any) -> list[str]:
+    """Return the names of the rows of `coef_`; one empty name where there is one."""
+    several = np.ndim(model.coef_) > 1 and len(model.coef_) > 1
+    return [str(value) for value in model.classes_.tolist()] if several else [""]

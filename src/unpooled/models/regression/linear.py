@@ -156,9 +156,6 @@ class LeastSquares(RegressorMixin, FederatedEstimator):
     def _roles(self) -> Roles:
         return Roles(list(self.predictors_), None, self.response_)
 
-    def _column_names(self) -> Sequence[str]:
-        return self.predictors_
-
 
 class _Standardised:
     """A solved problem of standardised predictors.
@@ -349,7 +346,7 @@ class LinearRegression(LeastSquares, Inference):
         self.f_statistic_ = float(wald / p)
         self.f_p_value_ = float(scipy.stats.f.sf(self.f_statistic_, p, dof))
         self.aic_ = 2.0 * k - 2.0 * self.log_likelihood_
-        self.bic_ = k * np.log(N) - 2.0 * self.log_likelihood_
+        self.bic_ = float(k * np.log(N)) - 2.0 * self.log_likelihood_
 
     def to_sklearn(self) -> Any:
         """Return a fitted `sklearn.linear_model.LinearRegression`."""
@@ -400,7 +397,7 @@ class Ridge(LeastSquares):
     Released, as totals only: N, the column sums, the sums of squares about the means,
     and the cross-product matrix of predictors and response. Never released: a row, a
     residual, or any silo's own sums. There are no standard errors: the penalty biases
-    the coefficients by an amount that the rows do not tell.
+    the coefficients by an amount that the rows do not show.
 
     See Also
     --------

@@ -347,7 +347,7 @@ class LogisticRegression(Inference, LinearClassifier):
         if self.C != np.inf:
             return
         self.aic_ = 2.0 * k * length - 2.0 * self.log_likelihood_
-        self.bic_ = k * length * np.log(N) - 2.0 * self.log_likelihood_
+        self.bic_ = float(k * length * np.log(N)) - 2.0 * self.log_likelihood_
         # The last round: products of the rows' scores, where they are asked for.
         products = None
         if self.cov_type != "nonrobust":
@@ -390,15 +390,6 @@ class LogisticRegression(Inference, LinearClassifier):
 
     def _names_of(self, federation: Federation) -> Sequence[str]:
         return [str(name) for name in federation.feature_names]
-
-    def _column_names(self) -> Sequence[str]:
-        names = vars(self).get("feature_names_in_")
-        if names is None:
-            return [f"x{j}" for j in range(self.n_features_in_)]
-        return [str(name) for name in names]
-
-    def _function_names(self) -> Sequence[str]:
-        return [str(value) for value in self.classes_.tolist()]
 
     def to_sklearn(self) -> Any:
         """Return a fitted `sklearn.linear_model.LogisticRegression`."""

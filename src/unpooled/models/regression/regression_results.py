@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from unpooled.arrays import Array, Float
+from unpooled.models.regression.inference import class_names, column_names
 from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, Table
 from unpooled.results.formats import counted, left_out, number
 from unpooled.results.plots import charts
@@ -26,16 +27,9 @@ def regression_exhibits(model: Any) -> list[Exhibit]:
     return [_coefficients(model), _goodness(model)]
 
 
-def _functions(model: Any) -> list[str]:
-    """Return names of the rows of `coef_`; one empty name where there is one row."""
-    if np.ndim(model.coef_) == 1 or len(model.coef_) == 1:
-        return [""]
-    return [str(name) for name in model._function_names()]
-
-
 def _coefficients(model: Any) -> Exhibit:
-    names = ["intercept", *model._column_names()]
-    functions = _functions(model)
+    names = ["intercept", *column_names(model)]
+    functions = class_names(model)
     values = _stacked(model.coef_, model.intercept_)
     has_errors = "coef_se_" in vars(model)
     heads = [Column("Column"), Column("Coefficient", "number")]
@@ -108,7 +102,7 @@ def _sentences(model: Any) -> str:
     if "coef_se_" not in fitted:
         return (
             f"{text} The penalty biases the coefficients by an amount that the rows do "
-            f"not tell, so that there are no standard errors."
+            f"not show, so that there are no standard errors."
         )
     reference = (
         f"Student’s t distribution with {model.dof_:,.0f} degrees of freedom"
@@ -121,7 +115,7 @@ def _sentences(model: Any) -> str:
 
 def _forest(model: Any, functions: Sequence[str]) -> Picture:
     """Return coefficients with intervals, each in standard errors of its column."""
-    names: list[str] = list(model._column_names())
+    names: list[str] = column_names(model)
     coef = np.atleast_2d(model.coef_)
     if "coef_se_" in vars(model):
         # Columns have different units: in standard errors they share a scale.
