@@ -210,7 +210,7 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
         variances, from the products of each row's score; "HC1" with N / (N - k).
     tol : float, default 1e-8
         The fit ends with a step that is shorter than this many standard errors.
-    max_iter : int, default 25
+    max_iter : int, default 15
         Largest number of rounds of the search.
 
     Attributes
@@ -284,7 +284,7 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
         offset: str | None = None,
         cov_type: str = "nonrobust",
         tol: float = 1e-8,
-        max_iter: int = 25,
+        max_iter: int = 15,
     ) -> None:
         self.family = family
         self.offset = offset
@@ -382,6 +382,7 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
             tol=self.tol,
             max_iter=self.max_iter,
             names=["intercept", *roles.predictors],
+            of_classes=self.family == "binomial",
         )
 
     def _set_goodness(self, found: Maximum, N: int, k: int) -> None:

@@ -183,7 +183,7 @@ class LogisticRegression(Inference, LinearClassifier):
         total over all; when given, a plan knows how many there are.
     tol : float, default 1e-8
         The fit ends with a step that is shorter than this many standard errors.
-    max_iter : int, default 25
+    max_iter : int, default 15
         Largest number of rounds of the search.
 
     Attributes
@@ -260,7 +260,7 @@ class LogisticRegression(Inference, LinearClassifier):
         cov_type: str = "nonrobust",
         classes: Sequence[Any] | None = None,
         tol: float = 1e-8,
-        max_iter: int = 25,
+        max_iter: int = 15,
     ) -> None:
         self.C = C
         self.cov_type = cov_type
@@ -335,6 +335,7 @@ class LogisticRegression(Inference, LinearClassifier):
                 for value in values[1:].tolist()
                 for name in columns
             ],
+            of_classes=True,
         )
         self.classes_, self.class_count_ = values, count.astype(np.int64)
         self.n_iter_, self.n_samples_ = found.n_iter, N

@@ -23,10 +23,9 @@ from unpooled.federation.federation import Federation
 from unpooled.linalg.generalized_eigen import check_definite
 from unpooled.linalg.settled import Arrays, by_nearness, near, settled
 
-# A step that still gains this much likelihood is no sign of separation.
-_GAIN = 1e-6
-# Of a parameter of a standardised column.
-_LONG = 0.1
+# Near a maximum each step is far shorter than the one before. So many that are not,
+# while next to no likelihood is gained, are on the way to infinity.
+_STEADY, _GAIN, _SHORTER = 4, 1e-2, 0.5
 _HALVINGS = 30
 # Relative rounding of a deviance.
 _ROUNDING = 1e-10
@@ -89,6 +88,7 @@ def maximised(
     tol: float,
     max_iter: int,
     names: Sequence[str],
+    of_classes: bool = False,
 ) -> Maximum:
     """Return the maximum of a log-likelihood; one round for each evaluation.
 
@@ -108,6 +108,8 @@ def maximised(
         Largest number of evaluations.
     names : sequence of str
         Of the parameters, for errors.
+    of_classes : bool, default False
+        Whether the deviance is -2 times the sum of logarithms of probabilities.
 
     Raises
     ------
@@ -134,20 +136,20 @@ def maximised(
     def objective(at: Evaluation, theta: Float[Array, " k"]) -> float:
         return at.deviance + float(np.add.reduce(theta * _times(P, theta)))
 
+    steady, length = 0, np.inf
     while True:
         gradient = found.gradient - _times(P, theta)
         step = _step(found.information + P, gradient)
         gain = float(np.add.reduce(step * gradient))
-        if gain < _GAIN and np.abs(step).max() > _LONG:
-            worst = int(np.abs(theta).argmax())
-            raise DataError(
-                f"The responses are separated: some combination of columns, "
-                f"{names[worst]!r} foremost, predicts them without error, so that no "
-                f"finite coefficients are the most likely. Leave columns out, or set a "
-                f"penalty (C)."
-            )
         if gain <= tol**2:
             return Maximum(theta + step, found, first, n_iter)
+        shorter = np.abs(step).max() < _SHORTER * length
+        steady, length = 0 if shorter else steady + (gain < _GAIN), np.abs(step).max()
+        if steady == _STEADY:
+            raise _separated(theta, names)
+        # With less, the probability of every row's own class is above one half.
+        if of_classes and penalty is None and found.deviance < 2.0 * np.log(2.0):
+            raise _separated(theta, names)
         share, before = 1.0, objective(found, theta)
         for _ in range(_HALVINGS):
             if n_iter == max_iter:
@@ -161,6 +163,15 @@ def maximised(
                 break
             share /= 2
         theta = trial
+
+
+def _separated(theta: Float[Array, " k"], names: Sequence[str]) -> DataError:
+    worst = names[int(np.abs(theta).argmax())]
+    return DataError(
+        f"The responses are separated: some combination of columns, {worst!r} foremost, "
+        f"predicts them without error, so that no finite coefficients are the most "
+        f"likely. Leave columns out, or use LogisticRegression with a penalty (C)."
+    )
 
 
 def _times(P: Float[Array, "k k"], theta: Float[Array, " k"]) -> Float[Array, " k"]:
