@@ -1,4 +1,4 @@
-"""Linear and ridge regression of rows that stay in their silos.
+"""Linear regression of rows that stay in their silos, ordinary or ridge.
 
     round 1   silos ── N, column sums ─────────────────────────────> means
     round 2   silos <── means ── silos ── sums of squares ─────────> squares
@@ -197,15 +197,17 @@ class _Standardised:
 
 def _solution(A: Float[Array, "p p"], r: Float[Array, " p"]) -> Float[Array, " p"]:
     """Return ``A⁻¹ r``, which all ends go on with."""
+    unit = np.sqrt(A.diagonal())
+    A, r = A / unit / unit[:, None], r / unit
 
     def solve() -> Arrays:
         return {"solution": scipy.linalg.solve(A, r, assume_a="pos")}
 
     def accept(found: Arrays, own: Arrays) -> bool:
-        size = float(np.abs(A).max() * np.abs(own["solution"]).max(initial=0.0))
+        size = float(np.abs(own["solution"]).max(initial=0.0))
         return near(A @ found["solution"], r, size + np.abs(r).max(), len(A))
 
-    return settled("least squares", solve, accept)["solution"]
+    return settled("least squares", solve, accept)["solution"] / unit
 
 
 @final
