@@ -1,6 +1,7 @@
-"""Linear and ridge regression: statsmodels' and scikit-learn's answers on pooled rows."""
+"""Linear and ridge regression: the answers of statsmodels and scikit-learn."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,7 +21,7 @@ from unpooled.testing import check_estimator
 OPEN = up.Policy.open()
 N = 240
 # Sums keep twelve digits; coefficients lose what the columns' condition number takes.
-CLOSE = {"rtol": 1e-9, "atol": 1e-12}
+CLOSE: dict[str, Any] = {"rtol": 1e-9, "atol": 1e-12}
 
 
 def made(n=N):
@@ -183,7 +184,7 @@ def test_a_dummy_for_one_person_is_refused():
     X = made().assign(one=(np.arange(N) == 7).astype(float))
     policy = up.Policy(max_released_share=1.0)
 
-    with pytest.raises(ReleaseRefusedError, match="max_leverage|min_own_cells"):
+    with pytest.raises(ReleaseRefusedError, match=r"max_leverage|min_own_cells"):
         up.LinearRegression().fit(silos(X, policy=policy), "y")
 
 

@@ -343,8 +343,8 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
         # The last round: products of the rows' scores, where they are asked for.
         products = None
         if self.cov_type != "nonrobust":
-            at = _split(found.parameters)
-            products = view.sum(local_score_products, **common, **at)["products"]
+            at = common | _split(found.parameters)
+            products = view.sum(local_score_products, **at)["products"]
         C = covariance(
             found.last.information,
             products,
@@ -363,7 +363,7 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
         kind = FAMILIES[self.family]
 
         def evaluate(theta: Float[Array, " m"]) -> Evaluation:
-            totals = view.sum(local_working, **common, **_split(theta))
+            totals = view.sum(local_working, **(common | _split(theta)))
             return Evaluation(
                 float(totals["deviance"]),
                 totals["gradient"],
@@ -491,13 +491,14 @@ def standardisation(
     return N, mean, np.where(constant, 1.0, scale)
 
 
-def _split(theta: Float[Array, " m"]) -> dict[str, Array]:
+def _split(theta: Float[Array, " m"]) -> dict[str, Any]:
     return {"intercept": np.array(theta[0]), "coef": theta[1:].copy()}
 
 
 def _intercept_alone(family: Family, mean: float) -> float:
     """Return the linear predictor of the mean response."""
-    eta = float(family.predictor(np.array([mean]))[0])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        eta = float(family.predictor(np.array([mean]))[0])
     if not np.isfinite(eta):
         raise DataError(
             f"The mean response is {mean:g}, which no {family.name} model has: all "

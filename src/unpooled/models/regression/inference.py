@@ -184,10 +184,10 @@ class Inference:
         alpha : float, default 0.05
             One less the level.
         """
-        quantile = float(scipy.stats.t.ppf(1.0 - alpha / 2.0, self.dof_))
-        return quantile * self._with_intercepts(
+        errors = self._with_intercepts(
             self._errors("coef_se_"), self._errors("intercept_se_")
         )
+        return float(scipy.stats.t.ppf(1.0 - alpha / 2.0, self.dof_)) * errors
 
     def _with_intercepts(self, coef: Any, intercept: Any) -> Float[Array, "q l"]:
         return np.column_stack([np.atleast_1d(intercept), np.atleast_2d(coef)])

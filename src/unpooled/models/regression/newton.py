@@ -121,9 +121,8 @@ def maximised(
     P = np.zeros((len(start), len(start))) if penalty is None else penalty
     if federation.coordinator.planned:
         # The number of rounds depends on the data; a plan lists the most there can be.
-        for _ in range(max_iter):
-            at = evaluate(start)
-        return Maximum(start, at, at, max_iter)
+        planned = [evaluate(start) for _ in range(max_iter)]
+        return Maximum(start, planned[-1], planned[0], max_iter)
     # Logarithms differ between machines in their last digits.
     theta = settled("start of the search", lambda: {"start": start}, by_nearness)[
         "start"
@@ -150,7 +149,7 @@ def maximised(
         # With less, the probability of every row's own class is above one half.
         if of_classes and penalty is None and found.deviance < 2.0 * np.log(2.0):
             raise _separated(theta, names)
-        share, before = 1.0, objective(found, theta)
+        share, before, trial = 1.0, objective(found, theta), theta
         for _ in range(_HALVINGS):
             if n_iter == max_iter:
                 raise ConvergenceError(
@@ -168,9 +167,10 @@ def maximised(
 def _separated(theta: Float[Array, " k"], names: Sequence[str]) -> DataError:
     worst = names[int(np.abs(theta).argmax())]
     return DataError(
-        f"The responses are separated: some combination of columns, {worst!r} foremost, "
-        f"predicts them without error, so that no finite coefficients are the most "
-        f"likely. Leave columns out, or use LogisticRegression with a penalty (C)."
+        f"The responses are separated: some combination of columns, {worst!r} "
+        f"foremost, predicts them without error, so that no finite coefficients are "
+        f"the most likely. Leave columns out, or use LogisticRegression with a penalty "
+        f"(C)."
     )
 
 
