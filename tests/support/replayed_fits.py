@@ -329,6 +329,11 @@ def cases() -> dict[str, Case]:
         "plscanonical": _fit(up.PLSCanonical(3), SIGNS, then=scaler),
         "plsregression": _fit(up.PLSRegression(3), SIGNS, then=scaler),
         "correlation": _fit(up.Correlation()),
+        "linear robust": _fit(up.LinearRegression(cov_type="HC1"), ["thalach"]),
+        "ridge": _fit(up.Ridge(3.0), ["thalach"]),
+        "glm": _fit(up.GLM("gamma"), ["age"]),
+        "glm robust": _fit(up.GLM("poisson", cov_type="HC0"), ["age"]),
+        "logistic": _fit(up.LogisticRegression(1.0), "num", then=scaler),
         "factors": _fit(up.FactorAnalysis(3), then=scaler),
         "factors promax": _fit(
             up.FactorAnalysis(3, rotation="promax", kaiser=True), then=scaler

@@ -225,3 +225,15 @@ def test_a_pipeline_with_a_scaler_predicts_the_same():
         make_pipeline(*steps).fit(silos(X), "nobody")
     model = make_pipeline(*steps).fit(silos(X), "y")
     assert model[-1].r2_ == pytest.approx(theirs(X)[0].rsquared)
+
+
+def test_columns_are_chosen_behind_a_choice_of_complete_rows():
+    X = made()
+    X.loc[::10, "b"] = np.nan
+    federation = silos(X, follow=True).select(["b", "a", "y"]).complete_rows()
+
+    ours = up.LinearRegression().fit(federation, "y")
+
+    assert ours.n_samples_ == len(X.dropna())
+    oracle, scale = theirs(X.dropna()[["b", "a", "y"]])
+    assert_allclose(ours.coef_, (oracle.params / scale).iloc[1:], **CLOSE)

@@ -118,6 +118,11 @@ def maximised(
     ConvergenceError
         When `max_iter` evaluations were not enough.
     """
+    if not (0.0 < tol < 1.0 and max_iter >= 1):
+        raise DataError(
+            f"tol={tol!r} and max_iter={max_iter!r}: tol is a share of a standard "
+            f"error between 0 and 1, and max_iter at least 1."
+        )
     P = np.zeros((len(start), len(start))) if penalty is None else penalty
     if federation.coordinator.planned:
         # The number of rounds depends on the data; a plan lists the most there can be.
