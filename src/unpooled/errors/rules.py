@@ -189,6 +189,10 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "the label has too many distinct values, or too long ones, for class names",
             "Choose another label, or recode it in the silo's source.",
         ),
+        "response_values": (
+            "the response has values that the model's family does not allow",
+            "Choose another family, or recode the column in the silo's source.",
+        ),
         "singular": (
             "a matrix that the step inverts is singular",
             "Choose a ridge or fewer columns.",
@@ -361,6 +365,7 @@ DATA_RULES: Mapping[str, str] = MappingProxyType(
         "missing_labels": "selection",
         "constant_columns": "view",
         "label_values": "selection",
+        "response_values": "request",
         "missing_ids": "selection",
         "duplicate_ids": "selection",
         "no_common_rows": "selection",

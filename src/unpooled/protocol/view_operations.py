@@ -311,7 +311,8 @@ def features_of_records(records: Sequence[Mapping[str, Any]]) -> str:
         if record["operation"] == "select":
             if kept and kept[-1]["operation"] == "select":
                 kept.pop()
-            if kept and kept[-1]["columns"] == record["columns"]:
+            # The choice of complete rows names no columns.
+            if kept and kept[-1].get("columns") == record["columns"]:
                 continue
         kept.append(record)
     return digest(canonical(kept))
