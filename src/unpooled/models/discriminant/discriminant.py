@@ -265,6 +265,11 @@ class LinearDiscriminantAnalysis(
     intercept_: Float[Array, " q"]
 
     _scored_by = ("accuracy", "balanced_accuracy", "roc_auc")
+    _computed = (
+        *("coef_", "intercept_", "explained_variance_ratio_", "decision_std_"),
+        *("within_correlations_", "total_correlations_"),
+        *("score_covariance_", "class_score_covariances_"),
+    )
     _steps = (
         *(classes, within_scatter, ledoit_wolf, dgep),
         *(moments.local_squares, moments.local_scatter),

@@ -274,6 +274,7 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
     statsmodels.api.GLM : its twin on pooled rows, with a constant.
     """
 
+    _computed = ("log_likelihood_", "aic_", "bic_")
     _scored_by = ("r2", "neg_root_mean_squared_error")
     _steps = (moments.local_total, predicted_response)
 

@@ -69,6 +69,7 @@ class LeastSquares(RegressorMixin, FederatedEstimator):
     predictors_: list[str]
     response_: str
 
+    _computed = ("r2_", "rmse_")
     _scored_by = ("r2", "neg_root_mean_squared_error")
     _steps = (*_MOMENTS, predicted_response)
 
@@ -277,6 +278,10 @@ class LinearRegression(LeastSquares, Inference):
     sklearn.linear_model.LinearRegression, statsmodels.api.OLS : twins on pooled rows.
     """
 
+    _computed = (
+        *(*LeastSquares._computed, "adjusted_r2_", "sigma_", "f_statistic_"),
+        *("f_p_value_", "log_likelihood_", "aic_", "bic_"),
+    )
     _steps = (*LeastSquares._steps, local_score_products)
 
     def __init__(self, *, cov_type: str = "nonrobust") -> None:

@@ -248,6 +248,7 @@ class LogisticRegression(Inference, LinearClassifier):
     coef_: Float[Array, "q p"]
     intercept_: Float[Array, " q"]
 
+    _computed = ("log_likelihood_", "aic_", "bic_")
     _steps = (
         *(classes.local_names, classes.local_class_counts, moments.local_total),
         *(local_spread, *linear_steps),
