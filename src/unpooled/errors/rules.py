@@ -33,6 +33,12 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Select fewer columns, use the same random_state as before, fewer folds or "
             "a larger part, or let the silo raise max_feature_ratio.",
         ),
+        "shared_blocks": (
+            "too few silos have as many blocks of rows as the folds or splits name, so "
+            "that a part would have the rows of one silo or of two",
+            "Choose fewer folds, or larger parts; each block has min_rows rows, in "
+            "three silos at least.",
+        ),
         "max_leverage": (
             "one row carries a direction of the columns alone, so that products of "
             "pairs of columns would be that row's record",
@@ -356,6 +362,7 @@ DATA_RULES: Mapping[str, str] = MappingProxyType(
         "min_rows_per_class": "selection",
         "min_own_cells": "selection",
         "max_feature_ratio": "selection",
+        "shared_blocks": "selection",
         "min_changed_rows": "selection",
         "missing_labels": "selection",
         "constant_columns": "view",

@@ -36,6 +36,7 @@ from unpooled.party.rules.table_cuts import TableCuts
 from unpooled.party.steps.asked_step import AskedStep
 from unpooled.party.views.view import View
 from unpooled.protocol.answered import Answered
+from unpooled.protocol.block_levels import held
 from unpooled.protocol.ledger_lines import LINES_OF_A_REPLY, Lines
 from unpooled.protocol.library_build import allowed_builds, is_allowed, library_build
 from unpooled.protocol.message import Message, digest
@@ -246,7 +247,9 @@ class Studies:
 
     def _check_rules(self, asked: AskedStep, parties: tuple[str, ...]) -> None:
         study, step = asked.request.study, asked.step.name
-        if self._asks_people and not self._audit_log.study(study).approves(step):
+        # What silos count of each other before a selection is part of any study.
+        listed = step == held.name or self._audit_log.study(study).approves(step)
+        if self._asks_people and not listed:
             raise Refusal("approval")
         self._differencing.check(self._policy, asked, parties)
         self.cuts.check(asked, len(parties))
@@ -275,7 +278,7 @@ class Studies:
         Rules about fitted numbers are left out: a plan has placeholders for them.
         """
         self._differencing.check_parties(self._policy, asked.view, parties)
-        self.cuts.check(asked, len(parties))
+        self.cuts.check(asked, len(parties), planned=True)
         # Columns are planned before rows are matched, and answered about afterwards.
         if partition == "rows":
             self._differencing.check_rows(self._policy, asked.view)
