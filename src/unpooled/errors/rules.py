@@ -63,6 +63,10 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Impute the columns first (unpooled.SimpleImputer), or leave such rows out "
             "(where).",
         ),
+        "derived_order": (
+            "columns are derived of others that a transform made",
+            "Derive all columns of the table's own ones, behind an imputer at most.",
+        ),
         "allow_disclosed": (
             "the step would disclose this silo's own value, not only a total",
             "Use a method that needs totals only, or let the silo set allow_disclosed.",
@@ -373,6 +377,7 @@ DATA_RULES: Mapping[str, str] = MappingProxyType(
         "max_released_share": "selection",
         "max_leverage": "view",
         "another_filling": "view",
+        "derived_cells": "view",
         "missing_values": "view",
         "empty_column": "view",
         "no_variance": "request",

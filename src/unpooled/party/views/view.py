@@ -127,11 +127,16 @@ class View:
             self.kept_blocks = numbers[: bisect_left(numbers, len(self.cut.sizes))]
             self.n_rows = sum(self.cut.sizes[block] for block in self.kept_blocks)
         self.left_out = table.n_rows - self.n_rows
-        self.columns = self.source_columns
+        self.columns, touched = self.source_columns, set[str]()
         for operation in self._operations:
             if isinstance(operation, Select):
                 self.columns = self._known(self.columns, operation)
             else:
+                read, step = operation.of or self.columns, find_step(operation.step)
+                if step.of_source and touched & set(read):
+                    raise Refusal("derived_order")
+                if step.by_column != "missing":
+                    touched.update(operation.columns or read)
                 made = self._made(operation, self.columns)
                 _check_arguments(operation, len(operation.of or self.columns))
                 self.columns = made
