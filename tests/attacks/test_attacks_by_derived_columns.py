@@ -71,3 +71,40 @@ def test_what_no_logarithm_has_is_a_refusal_that_counts():
             up.StandardScaler().fit(view)
         said.append(refused.value.rule)
     assert said == ["derived_cells"] * 3 + ["refusals"]
+
+
+def flagged(few: int) -> dict[str, pd.DataFrame]:
+    """Tables of which one has `few` people with a flag that nobody else has."""
+    rng = np.random.default_rng(2)
+    made = {
+        name: pd.DataFrame({"flag": 0.0, "age": rng.integers(20, 80, 60).astype(float)})
+        for name in "abc"
+    }
+    made["b"].loc[: few - 1, "flag"] = 1.0
+    return made
+
+
+def ages_of_two(**policy: object) -> list[int]:
+    here = up.simulate(flagged(2), follow=True, policy=policy)
+    view = up.DerivedColumns({"both": "flag * age"}).fit(here).transform(here)
+    scaler = up.StandardScaler().fit(view.select(["both"]))
+    n = scaler.n_samples_seen_
+    total, squares = n * scaler.mean_[0], n * (scaler.var_[0] + scaler.mean_[0] ** 2)
+    apart = np.sqrt(2.0 * squares - total**2)
+    return sorted(round(one) for one in ((total - apart) / 2, (total + apart) / 2))
+
+
+def test_control_two_people_with_a_flag_are_solved_for():
+    ages = flagged(2)["b"]["age"][:2]
+    assert ages_of_two(min_rows_per_class=1) == sorted(ages.astype(int))
+
+
+def test_a_product_with_a_flag_of_two_people_is_refused():
+    with pytest.raises(ReleaseRefusedError, match="derived_rows"):
+        ages_of_two()
+
+
+def test_a_product_with_a_flag_of_some_people_is_answered():
+    here = up.simulate(flagged(5), follow=True)
+    view = up.DerivedColumns({"both": "flag * age"}).fit(here).transform(here)
+    up.StandardScaler().fit(view)

@@ -63,6 +63,12 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Impute the columns first (unpooled.SimpleImputer), or leave such rows out "
             "(where).",
         ),
+        "derived_rows": (
+            "in a derived column few of the silo's rows have another value than all "
+            "its other rows",
+            "Leave the column out, or derive it of columns in which more people "
+            "differ.",
+        ),
         "derived_order": (
             "columns are derived of others that a transform made",
             "Derive all columns of the table's own ones, behind an imputer at most.",
@@ -378,6 +384,7 @@ DATA_RULES: Mapping[str, str] = MappingProxyType(
         "max_leverage": "view",
         "another_filling": "view",
         "derived_cells": "view",
+        "derived_rows": "view",
         "missing_values": "view",
         "empty_column": "view",
         "no_variance": "request",

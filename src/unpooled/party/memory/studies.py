@@ -30,6 +30,7 @@ from unpooled.party.rules.differencing import DifferencingRules
 from unpooled.party.rules.leverage import LeverageRule
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.privacy_budget import check_budget
+from unpooled.party.rules.rare_derived import RareDerived
 from unpooled.party.rules.refusal_limit import check_refusals, question_of
 from unpooled.party.rules.released_share import OpenedNumbers, check_share, record_of
 from unpooled.party.rules.table_cuts import TableCuts
@@ -115,7 +116,7 @@ class Studies:
         self._differencing, self._key = DifferencingRules(audit_log, key), key
         cut_key = cut_key or identity.derivation_secret(b"blocks of rows")
         self.cuts = TableCuts(cut_key, audit_log, policy)
-        self._leverage = LeverageRule(audit_log, key)
+        self._leverage, self._derived = LeverageRule(audit_log, key), RareDerived()
         self.studies: dict[str, StudyMemory] = {}
         for name in audit_log.studies():
             if audit_log.study(name).lines:
@@ -253,6 +254,8 @@ class Studies:
             raise Refusal("approval")
         self._differencing.check(self._policy, asked, parties)
         self.cuts.check(asked, len(parties))
+        if isinstance(asked.view, View):
+            self._derived.check(self._policy, asked.view)
 
     @property
     def noteworthy_columns(self) -> tuple[str, ...]:

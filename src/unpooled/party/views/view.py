@@ -241,6 +241,18 @@ class View:
         if values != self.filled_as:
             self.filled_as, self._sums = values, None
 
+    @cached_property
+    def derived_of_source(self) -> list[tuple["View", tuple[str, ...]]]:
+        """Views of all rows up to transforms of source columns, and what these make."""
+        found = list[tuple[View, tuple[str, ...]]]()
+        for place, operation in enumerate(self._operations):
+            if isinstance(operation, Derive) and find_step(operation.step).of_source:
+                before = [Select(self.source_columns), *self._operations[: place + 1]]
+                view = View(self.table, before, self._kept, self._partition)
+                view.fill_as(self.filled_as)
+                found.append((view, operation.columns))
+        return found
+
     def up_to_scale(self) -> "View":
         """Return the view without the shifts and scales of its columns at the end."""
         operations = [Select(self.source_columns), *self._operations]
