@@ -92,7 +92,13 @@ def pieces(
     digests = digests or {}
     parts = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     manifest = [
-        [name, part.dtype.str, list(part.shape), digests.get(name) or digest(part.data)]
+        # The shape before: a number becomes an array of one.
+        [
+            name,
+            part.dtype.str,
+            list(np.shape(arrays[name])),
+            digests.get(name) or digest(part.data),
+        ]
         for name, part in parts.items()
     ]
     text = canonical({"header": header, "arrays": manifest})
