@@ -40,7 +40,8 @@ held = Step(
         "silos": release(
             str(1 + len(LEVELS)),
             meaning="number of silos that do not disclose their own values, and of "
-            f"those that cut their rows into at least {LEVELS} blocks",
+            f"those that cut their rows into at least "
+            f"{', '.join(map(str, LEVELS))} blocks",
             veiled=True,
         )
     },
