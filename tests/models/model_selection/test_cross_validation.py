@@ -72,8 +72,8 @@ def test_a_discriminant_of_heart_disease():
     assert_allclose(found["test_score"], expected["test_score"], **CLOSE)
     costs, before = n_rounds(federation, before), len(federation.ledger)
     ours[1:].fit(filled, "num")
-    # One round for the sizes of the classes, one for the counts.
-    assert costs == n_rounds(federation, before) + 2
+    # One for the blocks, one for the sizes of the classes, one for the counts.
+    assert costs == n_rounds(federation, before) + 3
 
 
 @pytest.mark.thinned(1)
