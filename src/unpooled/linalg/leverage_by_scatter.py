@@ -41,6 +41,7 @@ from typing import Any, final
 import numpy as np
 
 from unpooled.arrays import Array, Bool, Float, Int
+from unpooled.linalg.crossproduct import blas
 from unpooled.linalg.leverage import (
     Leverage,
     dense_rows,
@@ -67,8 +68,11 @@ _TOLERANCE = 1e-4
 _LOST = 1e-10
 # The part of a share's root that rounding may take in single precision.
 _ROUNDED = 0.1
-# Multiplications of a product up to which BLAS copies no operand: half of the time.
+# Multiplications of a product up to which OpenBLAS copies no operand, on processors for
+# which it has such products: half of the time. Elsewhere so small ones take twice to
+# three times as long as large ones.
 _UNCOPIED = 10**6
+_COPY_NOTHING = ("SkylakeX", "Cooperlake", "SapphireRapids")
 # Numbers of rows that stay in the processor's cache; of rows that are mapped at once.
 _CACHE_NUMBERS, _PART_NUMBERS = 2**16, 2**20
 
@@ -321,6 +325,8 @@ def _product(rows: Rows, W: Float[Array, "p k"]) -> Float[Array, "n k"]:
         return rows @ W
     Z = np.empty((len(rows), W.shape[1]))
     step = max(_UNCOPIED // max(W.size, 1), 8)
+    if not any(used.get("architecture") in _COPY_NOTHING for used in blas().info()):
+        step = max(len(rows), 1)
     for start in range(0, len(rows), step):
         np.matmul(rows[start : start + step], W, out=Z[start : start + step])
     return Z
