@@ -37,6 +37,12 @@ from unpooled.party.rules.unusable_cells import (
 from unpooled.party.session import Session
 from unpooled.party.steps.asked_step import AskedStep
 from unpooled.party.views.view import View
+from unpooled.protocol.block_levels import (
+    common_blocks,
+    counting,
+    held,
+    own_levels,
+)
 from unpooled.protocol.computing_party import STAGES
 from unpooled.protocol.library_build import library_build
 from unpooled.protocol.message import Bytes, Framed, Message, decode, digest, framed
@@ -196,6 +202,8 @@ class Party:
                 "offer group key": self._offer_group_key,
                 "accept group key": self._accept_group_key,
                 **dict.fromkeys(STAGES, lambda m: self._session(m).computing.answer(m)),
+                "count blocks": self._count_blocks,
+                "share blocks": self._share_blocks,
                 "plan": self._plan,
                 "leave": self._leave,
                 "match": self._match,
@@ -332,6 +340,46 @@ class Party:
         sealed = bytes.fromhex(header["sealed"][self.name])
         self._session(message).accept_group_key(header["leader"], sealed)
         return {"kind": "accepted"}, {}
+
+    def _count_blocks(self, message: Message) -> Answer:
+        """Add this silo to those that have as many blocks, for the silos alone."""
+        if self.partition != "rows":
+            raise Refusal("partition")
+        session, where = self._answering(message), session_of(message)
+        number = message.header["round"]
+        check_round(number, self._answered.get(where, (0, "", b""))[0])
+        self._answered[where] = (number, "", b"")
+        request = counting(*where, number)
+        parties, cuts = session.parties, self._studies.cuts
+        self.policy.check_parties(len(parties))
+        self.policy.check_rows(self.table.n_rows)
+        asked = AskedStep(request, held, View(self.table, ()), self.policy)
+        n_entries = self._studies.check(asked, parties)
+        levels = own_levels(
+            cuts.n_own_blocks(self.table), discloses=self.policy.allow_disclosed
+        )
+        arrays, header, lines = session.conceal_levels(request, levels)
+        seals = self._studies.write_round(
+            asked,
+            session.answered(asked),
+            self.name,
+            parties,
+            lines,
+            request=request.step,
+            digests={name: digest(array.data) for name, array in arrays.items()},
+            n_entries=n_entries,
+        )
+        return {"kind": "released", "seals": seals, **header}, arrays
+
+    def _share_blocks(self, message: Message) -> Answer:
+        """Take how many blocks enough silos have; blocks beyond them are merged."""
+        session, sealed = self._session(message), message.header["sealed"]
+        total = session.open_levels(
+            message.arrays["silos"], {p: bytes.fromhex(s) for p, s in sealed.items()}
+        )
+        most = common_blocks(total, len(session.parties))
+        self._studies.cuts.take_common(self.table, most)
+        return {"kind": "shared"}, {}
 
     def _plan(self, message: Message) -> Answer:
         """Return the rule that would refuse a planned step; empty where none would.

@@ -75,8 +75,8 @@ def test_a_discriminant_of_heart_disease():
     assert_allclose(found["test_score"], expected["test_score"], **CLOSE)
     costs, before = n_rounds(federation, before), len(federation.ledger)
     ours[1:].fit(filled, "num")
-    # One round for the sizes of the classes, one for the counts.
-    assert costs == n_rounds(federation, before) + 2
+    # One for the blocks, one for the sizes of the classes, one for the counts.
+    assert costs == n_rounds(federation, before) + 3
 
 
 @pytest.mark.thinned(1)
@@ -118,8 +118,8 @@ def test_several_scores_of_a_pipeline_that_fills(follow):
         for side in ("test", "train"):
             key = f"{side}_{name}"
             assert_allclose(found[key], expected[key], **CLOSE, err_msg=key)
-    # One round for the sizes of the classes, one for the counts and the losses.
-    assert n_rounds(federation, before) == fit + 2
+    # One for the blocks, one for the sizes of the classes, one for counts and losses.
+    assert n_rounds(federation, before) == fit + 3
     assert [type(model[-1]) for model in found["estimator"]] == [type(ours[-1])] * 5
 
 
@@ -180,7 +180,7 @@ def test_a_regression_with_its_own_score():
     )
 
     assert_allclose(found["test_score"], expected["test_score"], **CLOSE)
-    assert n_rounds(federation, before) == fit + 2
+    assert n_rounds(federation, before) == fit + 3
     assert found["fit_time"].shape == (5,)
 
 
@@ -315,6 +315,7 @@ def test_a_refusal_of_one_fold_is_the_refusal_of_all():
     # What had left before is in the ledger, and the federation goes on.
     federation.ledger.verify()
     assert {line.step for line in federation.ledger} <= {
+        "block_levels.held",
         "pca.local_total",
         "pca.local_squares",
         "pca.local_scatter",

@@ -30,12 +30,14 @@ from unpooled.party.rules.differencing import DifferencingRules
 from unpooled.party.rules.leverage import LeverageRule
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.privacy_budget import check_budget
+from unpooled.party.rules.rare_derived import RareDerived
 from unpooled.party.rules.refusal_limit import check_refusals, question_of
 from unpooled.party.rules.released_share import OpenedNumbers, check_share, record_of
 from unpooled.party.rules.table_cuts import TableCuts
 from unpooled.party.steps.asked_step import AskedStep
 from unpooled.party.views.view import View
 from unpooled.protocol.answered import Answered
+from unpooled.protocol.block_levels import held
 from unpooled.protocol.ledger_lines import LINES_OF_A_REPLY, Lines
 from unpooled.protocol.library_build import allowed_builds, is_allowed, library_build
 from unpooled.protocol.message import Message, digest
@@ -115,7 +117,7 @@ class Studies:
         self._differencing, self._key = DifferencingRules(audit_log, key), key
         cut_key = cut_key or identity.derivation_secret(b"blocks of rows")
         self.cuts = TableCuts(cut_key, audit_log, policy)
-        self._leverage = LeverageRule(audit_log, key)
+        self._leverage, self._derived = LeverageRule(audit_log, key), RareDerived()
         self.studies: dict[str, StudyMemory] = {}
         for name in audit_log.studies():
             if audit_log.study(name).lines:
@@ -247,10 +249,14 @@ class Studies:
 
     def _check_rules(self, asked: AskedStep, parties: tuple[str, ...]) -> None:
         study, step = asked.request.study, asked.step.name
-        if self._asks_people and not self._audit_log.study(study).approves(step):
+        # What silos count of each other before a selection is part of any study.
+        listed = step == held.name or self._audit_log.study(study).approves(step)
+        if self._asks_people and not listed:
             raise Refusal("approval")
         self._differencing.check(self._policy, asked, parties)
         self.cuts.check(asked, len(parties))
+        if isinstance(asked.view, View):
+            self._derived.check(self._policy, asked.view)
 
     @property
     def noteworthy_columns(self) -> tuple[str, ...]:
@@ -285,7 +291,7 @@ class Studies:
             As of `CompleteRows.foresee`.
         """
         self._differencing.check_parties(self._policy, asked.view, parties)
-        self.cuts.check(asked, len(parties))
+        self.cuts.check(asked, len(parties), planned=True)
         # Columns are planned before rows are matched, and answered about afterwards.
         if partition == "rows":
             self._differencing.check_rows(self._policy, asked.view, earlier)
