@@ -164,7 +164,7 @@ def _shake_hands(kit: Path, plain: socket.socket, host: str, where: str) -> None
         raise StudyError(
             f"{where} answers, but not as this federation's server: {wrong.reason}. "
             f"Compare the kit's certificates with the server's: are both of one "
-            f"provisioning, and not expired?"
+            f"provisioning, and not expired? Is the clock of this machine right?"
         ) from wrong
 
 
