@@ -4,10 +4,12 @@ The consortium that the page's commands made then has its first study that a per
 decides about at a desk, its first power failure and its first strangers.
 """
 
+import json
 import os
 import re
 import shutil
 import signal
+import zipfile
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -159,13 +161,27 @@ def test_the_machine_restarts_in_mid_study(first):
     first.call("unpooled audit runs/restarted --roster kits/silos/va/local/roster.toml")
 
 
+def asked_by(job):
+    """Return what a job's zip file asks of the server, and the study's name."""
+    with zipfile.ZipFile(job) as archive:
+        (name,) = [one for one in archive.namelist() if "fed_server.json" in one]
+        (content,) = re.findall(rb'"content": "([0-9a-f]+)"', archive.read(name))
+    asked = json.loads(bytes.fromhex(content.decode()))
+    return asked | {"study": Path(asked["file"]).stem}
+
+
 def test_an_old_job_is_refused_byte_for_byte(first, tmp_path, monkeypatch):
     """The zip file that the server kept, with its signatures, is submitted again."""
     from nvflare.fuel.hci.client import file_transfer
 
-    with submission(first.coordinator) as session:
-        (old,) = [job["job"] for job in session.jobs() if job["name"] == "heart"]
-    kept = first.kit("server") / "state" / "jobs" / old / "data"
+    # One that ran a study: a job that resumed it would find nothing left to do.
+    jobs = sorted((first.kit("server") / "state" / "jobs").iterdir())
+    study, kept = next(
+        (content["study"], job / "data")
+        for job in jobs
+        if (content := asked_by(job / "data"))["do"] == "run"
+        and (first.folder / "runs" / content["study"]).exists()
+    )
     sent = []
 
     def again(root, folder, path):
@@ -174,11 +190,11 @@ def test_an_old_job_is_refused_byte_for_byte(first, tmp_path, monkeypatch):
 
     monkeypatch.setattr(file_transfer, "zip_directory_to_file", again)
     monkeypatch.setattr(file_transfer, "sign_folders", lambda *given: None)
-    (tmp_path / "heart").mkdir()
-    before = {silo: entries(first, silo, "heart") for silo in SILOS}
+    (tmp_path / study).mkdir()
+    before = {silo: entries(first, silo, study) for silo in SILOS}
 
     with submission(first.coordinator) as session:
-        job = str(session._session.submit_job(str(tmp_path / "heart")))
+        job = str(session._session.submit_job(str(tmp_path / study)))
         wait_for(lambda: "size" in session.ask(job, {"since": 0}), pause=0.1)
         size = int(session.ask(job, {"since": 0})["size"])
         place = session.take(job, size, tmp_path / "fetched")
@@ -186,9 +202,9 @@ def test_an_old_job_is_refused_byte_for_byte(first, tmp_path, monkeypatch):
 
     assert sent == [kept.read_bytes()]
     assert place is not None
-    assert "has a run of a study heart already" in place.read_text()
+    assert f"has a run of a study {study} already" in place.read_text()
     # It asked nothing of a silo.
-    assert {silo: entries(first, silo, "heart") for silo in SILOS} == before
+    assert {silo: entries(first, silo, study) for silo in SILOS} == before
 
 
 # --- who comes at a wrong time --------------------------------------------------------
