@@ -1,6 +1,6 @@
 """Memory and disk of a federation over many studies in a row, and one of many silos.
 
-    python benchmarks/many_studies.py              # 60 studies, 3 silos: some 10 minutes
+    python benchmarks/many_studies.py    # 60 studies of 3 silos: 15 minutes
     python benchmarks/many_studies.py --studies 1 --silos 16
 
 Real servers and silos on this machine run the heart study (impute, scale, PCA) again
