@@ -289,6 +289,11 @@ def _pipeline(federation: Federation) -> None:
     up.PCA(1).fit(model.transform(view))
 
 
+def _errors_of_standardised(federation: up.Federation) -> None:
+    steps = (up.SimpleImputer(), up.StandardScaler())
+    make_pipeline(*steps, up.PCA(2, standard_errors=True)).fit(federation)
+
+
 def cases() -> dict[str, Case]:
     """Programs by name, over every solver of the library."""
     LDA, scaler = up.LinearDiscriminantAnalysis, up.StandardScaler()
@@ -297,6 +302,8 @@ def cases() -> dict[str, Case]:
         "pca": _fit(up.PCA(3), then=scaler),
         "pca share whitened": _fit(up.PCA(0.9, whiten=True), then=scaler),
         "pca all": _fit(up.PCA(), then=scaler),
+        "pca errors": _fit(up.PCA(3, standard_errors=True)),
+        "pca errors standardised": _errors_of_standardised,
         "pca krylov": _fit(up.PCA(2, svd_solver="krylov"), then=scaler),
         "pca rank": _fit(up.PCA(3, rank=4), then=scaler),
         "pca bits": _fit(up.PCA(3, bits=8), then=scaler),
@@ -322,6 +329,11 @@ def cases() -> dict[str, Case]:
         "plscanonical": _fit(up.PLSCanonical(3), SIGNS, then=scaler),
         "plsregression": _fit(up.PLSRegression(3), SIGNS, then=scaler),
         "correlation": _fit(up.Correlation()),
+        "linear robust": _fit(up.LinearRegression(cov_type="HC1"), ["thalach"]),
+        "ridge": _fit(up.Ridge(3.0), ["thalach"]),
+        "glm": _fit(up.GLM("gamma"), ["age"]),
+        "glm robust": _fit(up.GLM("poisson", cov_type="HC0"), ["age"]),
+        "logistic": _fit(up.LogisticRegression(1.0), "num", then=scaler),
         "factors": _fit(up.FactorAnalysis(3), then=scaler),
         "factors promax": _fit(
             up.FactorAnalysis(3, rotation="promax", kaiser=True), then=scaler

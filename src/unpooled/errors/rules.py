@@ -168,7 +168,8 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "missing_values": (
             "Input X contains NaN, and the step does not accept missing values",
-            "Impute first, for instance make_pipeline(SimpleImputer(), ...).",
+            "Impute first: a SimpleImputer before it, as in "
+            "make_pipeline(SimpleImputer(), ...) or as an earlier step of a study.",
         ),
         "empty_column": (
             "a column of this silo has no value at all",
@@ -187,6 +188,10 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
         "label_values": (
             "the label has too many distinct values, or too long ones, for class names",
             "Choose another label, or recode it in the silo's source.",
+        ),
+        "response_values": (
+            "the response has values that the model's family does not allow",
+            "Choose another family, or recode the column in the silo's source.",
         ),
         "singular": (
             "a matrix that the step inverts is singular",
@@ -360,6 +365,7 @@ DATA_RULES: Mapping[str, str] = MappingProxyType(
         "missing_labels": "selection",
         "constant_columns": "view",
         "label_values": "selection",
+        "response_values": "request",
         "missing_ids": "selection",
         "duplicate_ids": "selection",
         "no_common_rows": "selection",

@@ -32,6 +32,7 @@ from typing import final
 import numpy as np
 
 from unpooled.arrays import Array, Bool, Float, Int
+from unpooled.linalg.crossproduct import blas
 from unpooled.linalg.leverage import (
     Leverage,
     dense_rows,
@@ -56,8 +57,11 @@ _TOLERANCE = 1e-4
 # A column whose squares about the mean are below this share of those about another
 # point has lost its digits, unless it is constant.
 _LOST = 1e-10
-# Multiplications of a product up to which BLAS copies no operand: half of the time.
+# Multiplications of a product up to which OpenBLAS copies no operand, on processors for
+# which it has such products: half of the time. Elsewhere so small ones take twice to
+# three times as long as large ones.
 _UNCOPIED = 10**6
+_COPY_NOTHING = ("SkylakeX", "Cooperlake", "SapphireRapids")
 # Numbers of rows that stay in the processor's cache; of rows that are mapped at once.
 _CACHE_NUMBERS, _PART_NUMBERS = 2**16, 2**20
 
@@ -272,6 +276,8 @@ def _product(rows: Rows, W: Float[Array, "p k"]) -> Float[Array, "n k"]:
         return rows @ W
     Z = np.empty((len(rows), W.shape[1]))
     step = max(_UNCOPIED // max(W.size, 1), 8)
+    if not any(used.get("architecture") in _COPY_NOTHING for used in blas().info()):
+        step = max(len(rows), 1)
     for start in range(0, len(rows), step):
         np.matmul(rows[start : start + step], W, out=Z[start : start + step])
     return Z

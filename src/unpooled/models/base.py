@@ -48,6 +48,8 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
     _partitions = ("rows",)
     # Whether cells of rows may be missing.
     _missing = False
+    # Whether columns of categories may be among those it reads.
+    _reads_categories = False
     # Partitions on which `transform` of a federation gives a view of it. Elsewhere it
     # gives scores, which leave the silos or stay there.
     _gives_views: tuple[str, ...] = ("rows",)

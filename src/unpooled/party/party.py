@@ -339,12 +339,15 @@ class Party:
         With a rule about cells come the names of the columns that have them, and for a
         model that takes no constant column those that are constant here. A silo that
         allows its own values to be seen names the columns of which one row carries half
-        of a direction.
+        of a direction. The reply names the columns in which the rows of the step are
+        complete, so that later requests of the plan can be compared with it.
         """
         header = message.header
         complete, varying = header.get("complete", False), header.get("varying", False)
-        matched = header.get("matched", True)
+        matched, earlier = header.get("matched", True), header.get("earlier", [])
         if not type(complete) is type(varying) is type(matched) is bool:
+            raise Refusal("malformed_message")
+        if not isinstance(earlier, list) or not all(map(_are_names, earlier)):
             raise Refusal("malformed_message")
         table = self.aligned_rows.table_of(str(header["study"]), self.table)
         session = Session(
@@ -359,28 +362,37 @@ class Party:
             self.partition,
             cut=self._studies.cuts.of,
         )
+        read: dict[str, Any] = {}
         try:
             self._studies.check_refusals()
             self._check_partition(message)
             asked = session.check(Request.from_message(message, {}))
             # No refusal of a private release depends on a row.
             matched = matched and asked.rho <= 0.0
+            if isinstance(asked.view, View) and self.partition == "rows":
+                read = {"complete_in": asked.view.complete_in}
             if matched:
                 self._cells.check(asked, table.label, complete=complete)
-            self._studies.foresee(asked, session.parties, self.partition)
+            self._studies.foresee(asked, session.parties, self.partition, earlier)
             constant = self._cells.constant(asked) if varying and matched else []
         except (Refusal, ReleaseRefusedError) as refusal:
             found = isinstance(refusal, RefusedColumns)
             columns = list(refusal.columns) if found else []
-            self._studies.refused(header, refusal.rule, message.digests, of_table=found)
+            about = refusal.about if found else None
+            self._studies.refused(
+                *(header, refusal.rule, message.digests),
+                of_table=found and about is None,
+                about=about,
+            )
             if isinstance(refusal, Refusal) and refusal.detail:
                 self.explained[refusal.rule] = refusal.detail
                 log.info("%s would refuse a request: %s", self.name, refusal)
-            return {"kind": "planned", "rule": refusal.rule, "columns": columns}, {}
+            said = {"kind": "planned", "rule": refusal.rule, "columns": columns}
+            return said | read, {}
         if constant:
             # It tells of the rows as a refusal does, and is counted as one.
             self._studies.refused(header, CONSTANT, message.digests, of_table=True)
-        said = {"kind": "planned", "rule": "", "columns": []}
+        said = {"kind": "planned", "rule": "", "columns": []} | read
         if self.policy.allow_disclosed and self.noteworthy_columns:
             said["carried"] = list(self.noteworthy_columns)
         return said | ({"constant": constant} if varying else {}), {}
@@ -568,6 +580,10 @@ def _of_study(message: Message) -> str:
     study = message.header.get("study")
     named = isinstance(study, str) and NAME.fullmatch(study)
     return f" of the study {study}" if named else ""
+
+
+def _are_names(columns: Any) -> bool:
+    return isinstance(columns, list) and all(isinstance(c, str) for c in columns)
 
 
 def _goes_with_others(request: Request) -> bool:

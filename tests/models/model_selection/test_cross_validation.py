@@ -20,7 +20,10 @@ from pooled_folds import pooled_folds, pooled_rows
 from splits import SPLITS
 from unpooled.data import heart_disease
 from unpooled.errors import DataError, ReleaseRefusedError
-from unpooled.models.model_selection.cross_validation import CrossValidation
+from unpooled.models.model_selection.cross_validation import (
+    FILLED_WITHIN_FOLDS,
+    CrossValidation,
+)
 
 # The scores are quotients of sums over some hundred rows, in another order, of
 # predictions by coefficients that agree to 1e-13.
@@ -262,6 +265,29 @@ def test_the_plan_is_what_is_opened():
 
     assert lines(planned.releases) == lines(federation.ledger)
     assert not planned.refusals
+
+
+FILLING = {
+    "pipeline": lambda: make_pipeline(up.SimpleImputer(), up.PCA(2)),
+    "columns": lambda: make_pipeline(
+        up.ColumnTransformer([(up.SimpleImputer(), ["a"])], remainder="passthrough"),
+        up.PCA(2),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FILLING)
+def test_the_plan_says_that_cells_are_filled_within_the_folds(name):
+    federation = up.simulate(two_views(), random_state=0)
+    note = "SimpleImputer is fitted within the folds"
+
+    notes = up.plan(CrossValidation(FILLING[name](), cv=3), federation).notes
+    assert [text for text in notes if note in text] == [FILLED_WITHIN_FOLDS]
+
+    constant = make_pipeline(up.SimpleImputer("constant"), up.PCA(2))
+    for model in (constant, up.PCA(2)):
+        notes = up.plan(CrossValidation(model, cv=3), federation).notes
+        assert not any(note in text for text in notes)
 
 
 def test_what_cannot_be_done_is_refused_by_name():

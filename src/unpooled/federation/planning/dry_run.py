@@ -232,6 +232,7 @@ def planned_message(
     *,
     needs: Needs,
     matched: bool,
+    earlier: Sequence[Sequence[str]],
 ) -> bytes:
     """Return the message that asks a silo by which rule it would refuse a request.
 
@@ -248,12 +249,24 @@ def planned_message(
     matched : bool
         Whether silos know which of their rows they would read: not before these are
         matched by ids.
+    earlier : sequence of sequence of str
+        For each choice of rows that earlier requests of the plan read, the columns in
+        which they are complete, none for all rows; see `add_rows_read`.
     """
     everything = frozenset(view_arrays(request.operations))
     whole = replace(request, fresh=everything, calls=(), told=())
     header, arrays = whole.as_message()
     header |= {"kind": "plan", "parties": sorted(parties), "partition": partition}
+    header["earlier"] = [list(columns) for columns in earlier]
     return encode(header | needs._asdict() | {"matched": matched}, arrays)
+
+
+def add_rows_read(earlier: list[tuple[str, ...]], header: Mapping[str, Any]) -> None:
+    """Add the rows that a planned request would read, as a silo's reply names them."""
+    if "complete_in" in header:
+        read = _names(header["complete_in"])
+        if read not in earlier:
+            earlier.append(read)
 
 
 @dataclass(frozen=True)
@@ -283,6 +296,7 @@ def _answers(
 ) -> _Answers:
     """Ask every silo about each request."""
     refusals, notes, latency = list[Any](), list[str](), math.inf
+    earlier = list[tuple[str, ...]]()
     for request, needs in requests:
         data = planned_message(
             request,
@@ -290,6 +304,7 @@ def _answers(
             coordinator.partition,
             needs=needs,
             matched=matched,
+            earlier=earlier,
         )
         began = time.perf_counter()
         replies = coordinator.exchange(dict.fromkeys(coordinator.parties, data), "plan")
@@ -297,6 +312,7 @@ def _answers(
         if replies.problem:
             raise replies.problem
         for party, reply in replies.messages.items():
+            add_rows_read(earlier, reply.header)
             if rule := str(reply.header.get("rule", "")):
                 columns = _names(reply.header.get("columns", []))
                 refusals.append(((party, request.step, rule), columns))

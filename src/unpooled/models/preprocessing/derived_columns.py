@@ -89,6 +89,7 @@ class DerivedColumns(TransformerMixin, FederatedEstimator):
     """
 
     _missing = True
+    _reads_categories = True
 
     def __init__(self, columns: Any = None) -> None:
         self.columns = columns

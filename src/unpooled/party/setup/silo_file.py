@@ -22,6 +22,8 @@ from unpooled.data.toml import Section, read_text
 from unpooled.errors import DataError, StudyError
 from unpooled.party.following import Follow
 from unpooled.party.memory.audit_log import AuditLog
+from unpooled.party.memory.kept_arrays import KeptArrays
+from unpooled.party.memory.studies import kept_of_fit
 from unpooled.party.party import Party
 from unpooled.party.rules.policy import Policy
 from unpooled.party.setup.locked_key import is_locked, locked, opened, password_here
@@ -183,6 +185,13 @@ class SiloFile:
     def results(self) -> Path:
         """Folder of what the silo keeps of each study by columns, as files."""
         return self.audit.parent / "results"
+
+    def kept(self, address: str) -> KeptArrays:
+        """Return what this silo's steps kept of a fit; see `kept_of_fit`."""
+        # Opening a log would make one.
+        if not self.audit.exists():
+            return KeptArrays(address, ())
+        return kept_of_fit(AuditLog(self.audit), address)
 
     def table(self) -> Table:
         """Open the source; raise a `DataError` where it cannot be read."""
