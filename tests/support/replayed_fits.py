@@ -278,7 +278,9 @@ def _fit(model: Any, y: Any = None, then: Any = None) -> Program:
     def program(federation: Any) -> None:
         fitted = clone(model)
         fitted.fit(federation, *([] if y is None else [y]))
-        federation.coordinator.fitted(fitted)
+        # On columns the silos keep their part, and no later call sends the rest.
+        if federation.partition == "rows":
+            federation.coordinator.fitted(fitted)
         if then is not None:
             view = fitted.transform(federation)
             clone(then).fit(view)
