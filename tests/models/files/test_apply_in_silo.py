@@ -57,7 +57,9 @@ def fitted(name, folder):
 def kept(address):
     """Return what the silo keeps of a fit in this process."""
     study, view = split_address(address)
-    return KeptArrays(view, [shared_kept("hungary", study)])
+    store = shared_kept("hungary", study)
+    assert store is not None
+    return KeptArrays(view, [store])
 
 
 @pytest.mark.thinned(4)
