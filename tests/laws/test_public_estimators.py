@@ -79,7 +79,10 @@ OURS = {
         "scores",
     },
     KernelPCA: {"approximation", "n_landmarks", "scores"},
-    PCA: {"max_iter", "privacy", "bits", "rank", "topology", "scores"},
+    PCA: {
+        *("max_iter", "privacy", "bits", "rank", "topology", "scores"),
+        "standard_errors",
+    },
     PLSSVD: {"solver", "tol", "max_iter", "scores", "random_state"},
     PLSCanonical: {"solver", "scores", "random_state"},
     PLSRegression: {"solver", "scores", "random_state"},
