@@ -33,6 +33,11 @@ MODELS = sorted(path.stem for path in (OLD / "models").glob("*.unpooled"))
 LEDGERS = {"rows": "summed", "columns": "summed", "exchange": "exchanged"}
 
 
+def parts_of(record):
+    """Return the records of a pipeline's steps, or of the one model that there is."""
+    return [step for _, step in record["steps"]] if "steps" in record else [record]
+
+
 def unpacked(name, folder):
     with zipfile.ZipFile(OLD / f"{name}.zip") as archive:
         archive.extractall(folder)
@@ -71,11 +76,13 @@ def test_a_model_loads_and_saves_as_it_was(name, tmp_path):
             texts = [json.loads(content[member]) for content in (again, before)]
             for text in texts:
                 del text["unpooled"]  # the version of the library that wrote it
-            parameters, known = (text["model"].get("parameters", {}) for text in texts)
-            defaults = inspect.signature(type(model)).parameters
-            for new in parameters.keys() - known.keys():
-                # What came since has its default, which does what was done before.
-                assert parameters.pop(new) == defaults[new].default
+            parts = (parts_of(text["model"]) for text in texts)
+            for now, then in zip(*parts, strict=True):
+                parameters = now.get("parameters", {})
+                defaults = inspect.signature(getattr(up, now["class"])).parameters
+                for new in parameters.keys() - then.get("parameters", {}).keys():
+                    # What came since has its default, which does what was done before.
+                    assert parameters.pop(new) == defaults[new].default
             assert texts[0] == texts[1]
         else:
             assert again[member] == before[member]
