@@ -89,6 +89,7 @@ OURS = {
     PowerTransformer: {
         *("comparison", "tol", "allow_coordinator_party", "reference", "skewness"),
     },
+    SimpleImputer: {"comparison", "min_rows", "decimals", "allow_coordinator_party"},
 }
 OTHER_DEFAULTS = {
     (KernelPCA, "kernel"),
