@@ -30,7 +30,7 @@ export NO_MKDOCS_2_WARNING = 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo install debian-packages experiments experiments-quick test test-shapes test-slow test-federation test-long lint types notebooks docs release bench clean
+.PHONY: help demo install debian-packages experiments experiments-quick test test-shapes test-slow test-federation test-long test-pythons audit lint types notebooks docs release bench clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -74,6 +74,12 @@ notebooks: $(DEV)  ## execute docs/notebooks, and store what they show
 docs: $(DEV)  ## the documentation, into site/
 	@# Without --quiet: it drops the warnings before --strict can count them.
 	@$(BIN)/mkdocs build --strict
+
+audit: $(DEV)  ## look the installed packages up among known vulnerabilities
+	@scripts/audit-dependencies
+
+test-pythons: $(DEV)  ## a few tests under the other versions of Python that are installed
+	@scripts/test-other-pythons
 
 release: $(DEV)  ## sdist and wheel, built twice, checked and installed, into dist/
 	@scripts/check-release

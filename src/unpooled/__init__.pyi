@@ -64,6 +64,10 @@ from .models.preprocessing.quantile_transformer import (
 from .models.preprocessing.rare_columns import RareColumns as RareColumns
 from .models.preprocessing.robust_scaler import RobustScaler as RobustScaler
 from .models.preprocessing.scaler import StandardScaler as StandardScaler
+from .models.regression.glm import GLM as GLM
+from .models.regression.linear import LinearRegression as LinearRegression
+from .models.regression.linear import Ridge as Ridge
+from .models.regression.logistic import LogisticRegression as LogisticRegression
 from .models.two_views.cca import CCA as CCA
 from .models.two_views.pls import PLSSVD as PLSSVD
 from .models.two_views.pls import PLSCanonical as PLSCanonical

@@ -14,6 +14,7 @@ import unpooled as up
 from logged_silos import IDENTITIES
 from unpooled.data import heart_disease
 from unpooled.data.sources.open_source import open_source
+from unpooled.errors import ReleaseRefusedError
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.party import Party
 from unpooled.party.rules.policy import Policy
@@ -108,3 +109,77 @@ def test_cross_validation_with_as_many_columns_is_answered():
     rogue = Rogue(wide(), columns=WIDE).enter()
     for k in range(4):
         assert pairs(rogue, Rows(k, 4, 0.0, True, 1)) == {""}
+
+
+# Only the first has as many blocks as a study may name.
+UNEVEN = {name: rows(n, seed=n) for name, n in (("a", 400), ("b", 61), ("c", 32))}
+
+
+def test_nobody_is_alone_in_the_blocks_of_high_numbers():
+    """A silo with many rows was: the total of such a block was its own."""
+    rogue = Rogue(silos(UNEVEN)).enter()
+    answered = set[int]()
+    for number in range(20):
+        view = (Select(COLUMNS), Rows(number, 20, 0.0, False, -1))
+        if set(rogue.rules("scaler.local_counts", None, view).values()) != {""}:
+            continue
+        answered.add(number)
+        counts = rogue.totals("scaler.local_counts", None, view)["count"]
+        # Blocks 0 to 2 are those of all three; the others' rows are part of them.
+        assert (counts >= 6 * 20 + 2 * 10 + 10).all()
+    assert answered == {0, 1, 2}
+
+
+def test_a_selection_that_three_silos_do_not_have_is_refused():
+    here = up.simulate(UNEVEN, policy=PATIENT, follow=True, random_state=0)
+    for train, test in here.folds(3):
+        assert up.StandardScaler().fit(train).n_samples_seen_ < 493
+        up.StandardScaler().fit(test)
+    refused = []
+    for _, test in here.folds(5):
+        try:
+            up.StandardScaler().fit(test)
+        except ReleaseRefusedError as refusal:
+            refused.append(refusal.rule)
+    assert refused == ["shared_blocks"] * 2
+
+
+def test_blocks_stay_merged_where_other_silos_grow():
+    """Merged and apart they would differ in blocks of one silo."""
+    own = Party(
+        "a",
+        open_source(UNEVEN["a"]),
+        Policy(),
+        IDENTITIES["a"],
+        Roster({"a": IDENTITIES["a"].public}),
+    )
+    cuts = own._studies.cuts
+    for most, kept in ((5, 5), (20, 5), (3, 3)):
+        cuts.take_common(own.table, most)
+        assert len(cuts.of(own.table).sizes) == kept
+
+
+def test_a_silo_selects_nothing_before_the_silos_counted_their_blocks():
+    rogue = Rogue(silos(UNEVEN)).enter()
+    rogue._has_blocks = True  # it does not ask
+    view = (Select(COLUMNS), Rows(0, 2, 0.0, False, -1))
+    rules = set(rogue.rules("scaler.local_counts", None, view).values())
+    assert rules == {"out_of_order"}
+
+
+def test_a_coordinator_cannot_say_that_more_silos_have_blocks():
+    rogue = Rogue(silos(UNEVEN)).enter()
+    said, shared = rogue._say, []
+
+    def raised(names, header, arrays):
+        if header["kind"] == "share blocks":
+            arrays = {name: words + np.uint64(2) for name, words in arrays.items()}
+            shared.append(said(names, header, arrays))
+            return shared[0]
+        return said(names, header, arrays)
+
+    rogue._say = raised  # pyright: ignore
+    view = (Select(COLUMNS), Rows(0, 2, 0.0, False, -1))
+    rules = set(rogue.rules("scaler.local_counts", None, view).values())
+    assert {reply.header["rule"] for reply in shared[0].values()} == {"wrong_total"}
+    assert rules == {"out_of_order"}

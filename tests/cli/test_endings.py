@@ -60,12 +60,15 @@ ROWS = {
     "Describe": Ending('by = "kind"', ()),
     "FAMD": Ending(FEW, (), head=MIXED),
     "FactorAnalysis": Ending(f'{FEW}\nrotation = "varimax"'),
+    "GLM": Ending('y = ["f"]'),
     "GeneralizedEigen": Ending(
         f'{FEW}\npair = "pairs.local_canonical"\npublic = {{ first = 3 }}'
     ),
     "Heterogeneity": Ending(FEW),
     "KernelPCA": Ending(f'{FEW}\napproximation = "fourier"\nn_landmarks = 8'),
     "LinearDiscriminantAnalysis": Ending(),
+    "LinearRegression": Ending('y = ["f"]\ncov_type = "HC1"'),
+    "LogisticRegression": Ending("C = 1.0"),
     "MCA": Ending(FEW, (), head=CODED),
     "OneHotEncoder": Ending('drop = "first"', (), head=CODED),
     "OrdinalEncoder": Ending("", (), head=CODED),
@@ -77,6 +80,7 @@ ROWS = {
     "QuantileTransformer": Ending("n_quantiles = 3", ()),
     "Quantiles": Ending("", ()),
     "RareColumns": Ending("", ()),
+    "Ridge": Ending('y = ["f"]'),
     "RobustScaler": Ending("", ()),
     "SimpleImputer": Ending("", ()),
     "StandardScaler": Ending("", ()),

@@ -297,6 +297,8 @@ def test_a_silo_takes_part_in_the_partition_it_declared_only(frames, declared):
         here.federation.sum(squares)
     request = rogue.request("test_column_partitions.squares", operations=())
     parties = here.federation.parties
-    asked = planned_message(request, parties, other, needs=Needs(), matched=True)
+    asked = planned_message(
+        request, parties, other, needs=Needs(), matched=True, earlier=[]
+    )
     replies = coordinator.exchange(dict.fromkeys(parties, asked), "plan")
     assert {r.header["rule"] for r in replies.messages.values()} == {"partition"}

@@ -61,6 +61,17 @@ def test_one_sentence_names_what_does_it_here(federation, name):
     # What asks for the number of rows first is told that nobody knows it.
     assert "The rows of a federation stay in their silos" in text
     assert text.count(". ") <= 1
-    for ours in ("cross_validate", "GridSearchCV", "metrics", "PCA", "StandardScaler"):
+    for ours in (
+        *("cross_validate", "GridSearchCV", "metrics"),
+        *("ColumnTransformer", "PCA", "StandardScaler"),
+    ):
         assert f"unpooled.{ours}" in text
         assert hasattr(up, ours)
+
+
+def test_a_label_is_refused_by_scikit_learn_before_it_looks_at_the_federation(
+    federation,
+):
+    """Documented, since nothing of ours is called: the check of y is by type alone."""
+    with pytest.raises(ValueError, match="'y' parameter of cross_val_score must be an"):
+        sklearn.model_selection.cross_val_score(up.PCA(1), federation, "ill")

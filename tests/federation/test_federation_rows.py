@@ -55,7 +55,7 @@ def test_folds_partition_the_rows(federation, n, shuffle):
 
 
 def test_a_silo_with_fewer_blocks_than_folds_has_no_rows_in_some():
-    sizes = {"a": 200, "b": 35, "c": 200}
+    sizes = {"a": 200, "b": 35, "c": 200, "d": 200}
     # Ten fits of b's 35 rows are more numbers than the budget has room for.
     policy = {"max_released_share": math.inf}
     federation = simulate(frames(sizes), label="sick", policy=policy).select(NAMES[:3])

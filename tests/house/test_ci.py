@@ -55,7 +55,13 @@ def test_the_federation_comes_last(ci):
     done = ci()
 
     assert done.returncode == 0
-    assert targets(done) == [*FIRST, "test-shapes", "test-slow", "test-federation"]
+    assert targets(done) == [
+        *FIRST,
+        "test-shapes",
+        "test-slow",
+        "test-pythons",
+        "test-federation",
+    ]
     assert done.stdout.endswith("output of test-federation\n")
 
 

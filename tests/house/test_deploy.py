@@ -132,7 +132,7 @@ def test_the_container_installs_extras_that_exist():
     (extras,) = re.findall(r'"/source\[([a-z,]+)\]"', text)
 
     assert set(extras.split(",")) <= set(project["optional-dependencies"])
-    (python,) = re.findall(r"^FROM python:(\S+)-slim$", text, re.MULTILINE)
+    (python,) = re.findall(r"^ARG BASE=python:(\S+)-slim$", text, re.MULTILINE)
     assert f"Python :: {python}" in " ".join(project["classifiers"])
     assert command_in(text) == ["silo", "start"]
     assert re.search(r"^USER (?!root)\w+$", text, re.MULTILINE)

@@ -11,7 +11,7 @@ import pytest
 import unpooled
 
 LAYERS = (
-    "errors arrays ledger linalg data secure protocol results party coordinator "
+    "errors posix arrays ledger linalg data secure protocol results party coordinator "
     "federation models metrics displays report study desk cli testing"
 )
 RANK: dict[str, int] = {name: i for i, name in enumerate(LAYERS.split())}

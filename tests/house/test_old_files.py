@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.pipeline import Pipeline
 
 import logged_silos
 import small_study
@@ -71,14 +72,23 @@ def test_a_model_loads_and_saves_as_it_was(name, tmp_path):
             texts = [json.loads(content[member]) for content in (again, before)]
             for text in texts:
                 del text["unpooled"]  # the version of the library that wrote it
-            parameters, known = (text["model"].get("parameters", {}) for text in texts)
-            defaults = inspect.signature(type(model)).parameters
-            for new in parameters.keys() - known.keys():
-                # What came since has its default, which does what was done before.
-                assert parameters.pop(new) == defaults[new].default
+            for ours, theirs in zip(*map(of_models, texts), strict=True):
+                parameters, known = (
+                    one.get("parameters", {}) for one in (ours, theirs)
+                )
+                defaults = inspect.signature(getattr(up, ours["class"], Pipeline))
+                for new in parameters.keys() - known.keys():
+                    # What came since has its default, which does what was done before.
+                    default = defaults.parameters[new].default
+                    assert parameters.pop(new) == default
             assert texts[0] == texts[1]
         else:
             assert again[member] == before[member]
+
+
+def of_models(text):
+    """Return what a model file says of the model, and of a pipeline's steps."""
+    return [text["model"], *(step for _, step in text["model"].get("steps", ()))]
 
 
 def test_models_transform_as_they_did():

@@ -38,6 +38,8 @@ class Consortium:
         silos: tuple[str, ...] = SILOS,
         rows: Callable[[str, Path], Path] = write_rows,
         spare: tuple[str, ...] = (),
+        server: str = "localhost",
+        transport: str = "tcp",
     ) -> None:
         self.folder, self.silos, self._rows = folder, silos, rows
         # Silos that have kits, whom the others know, and who start when a test says so.
@@ -48,7 +50,8 @@ class Consortium:
         lines = [
             "[federation]",
             'name = "hearts"',
-            'server = "localhost"',
+            f'server = "{server}"',
+            f'transport = "{transport}"',
             f"port = {port}",
             f"admin_port = {admin_port}",
             'coordinator = "ada@example.org"',

@@ -37,7 +37,11 @@ def printed(language: str) -> list[str]:
     return re.findall(rf"^```{language}\b.*\n((?:.*\n)*?)```$", PAGE, re.MULTILINE)
 
 
-(INSTALL, UP, RUN, DOWN), STUDY = (block.splitlines() for block in printed("sh"))
+INSTALL, UP, RUN, DOWN = printed("sh")[0].splitlines()
+STUDY = [
+    "unpooled plan heart.toml --kit kits/coordinator",
+    "unpooled run heart.toml --kit kits/coordinator",
+]
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ import polars
 import pytest
 
 import unpooled as up
+from integration.certificates import at_another_time
 from integration.comparing import assert_equal_models
 from integration.consortium import HEART, POLICY, study_text, surroundings, wait_for
 from integration.mishaps import (
@@ -211,15 +212,21 @@ def test_a_full_audit_log_lets_nothing_leave(consortium, undisturbed):
     assert_done(consortium, study, done, undisturbed)
 
 
-def test_clocks_that_are_two_hours_apart(consortium, undisturbed):
+def test_clocks_that_are_a_day_off(consortium, undisturbed):
     study = asked(consortium, "clocks")
     clocks = str(Path(__file__).parent / "clocks")
-    shifts = {"hungary": -3600, "va": 3600}
+    paths = os.pathsep.join([clocks, surroundings()["PYTHONPATH"]])
+    day = 86_400
+    shifts = {"hungary": -day, "va": day}
+    # The certificates are of today. So of the silo that is late, the clock beneath
+    # Python is right, as with older certificates; of the other all is wrong.
+    wrong = {silo: {"PYTHONPATH": paths, "CLOCK_SHIFT": str(shifts[silo])}
+             for silo in shifts}  # fmt: skip
+    wrong["va"] = at_another_time("+1d") or wrong["va"]
     try:
-        for silo, seconds in shifts.items():
+        for silo, environment in wrong.items():
             consortium.kill(silo)
-            paths = os.pathsep.join([clocks, surroundings()["PYTHONPATH"]])
-            consortium.start(silo, PYTHONPATH=paths, CLOCK_SHIFT=str(seconds))
+            consortium.start(silo, **environment)
 
         done = begin(consortium, study)
     finally:

@@ -6,11 +6,11 @@ import shutil
 import subprocess
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 import unpooled as up
+from integration.certificates import DAY, signed_anew
 from integration.consortium import (
     BOUND,
     HEART,
@@ -27,25 +27,7 @@ from unpooled.federation.nvflare.submission import is_over, submission
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.secure.keys.roster import Identity, Roster
 
-DAY = datetime.timedelta(days=1)
-
 # --- certificates ---------------------------------------------------------------------
-
-
-def signed_anew(certificate, key, until):
-    """Return a certificate with the same contents, by whoever has the key."""
-    old = x509.load_pem_x509_certificate(certificate)
-    builder = x509.CertificateBuilder(
-        old.issuer,
-        old.subject,
-        old.public_key(),
-        x509.random_serial_number(),
-        until - 2 * DAY,
-        until,
-        list(old.extensions),
-    )
-    made = builder.sign(key, hashes.SHA256())
-    return made.public_bytes(serialization.Encoding.PEM)
 
 
 @pytest.fixture(scope="module")

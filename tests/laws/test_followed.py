@@ -5,6 +5,7 @@ request that differs in a bit. So a fit that ends was followed to its end.
 """
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import unpooled as up
@@ -87,3 +88,16 @@ def test_a_fit_without_a_round_is_followed_too():
     up.PCA(2).fit(scaler.transform(imputer.transform(at)))
 
     assert again.statistics_[0] == 2.0
+
+
+def test_numbers_of_numpy_in_a_list_of_parameters_are_followed():
+    """They travelled as arrays of one, which are no numbers to the silos' program."""
+    rng = np.random.default_rng(0)
+    frames = {
+        name: pd.DataFrame({"x": rng.standard_normal(40), "ill": np.arange(40) % 2})
+        for name in "abc"
+    }
+    here = up.simulate(frames, label="ill", follow=True)
+    priors = [np.float64(0.25), np.float64(0.75)]
+    model = up.LinearDiscriminantAnalysis(priors=priors).fit(here, y="ill")
+    assert model.priors_.tolist() == [0.25, 0.75]

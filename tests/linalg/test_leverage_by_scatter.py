@@ -72,6 +72,27 @@ def test_a_row_that_carries_more_than_the_limit_is_never_cleared(seed, share):
     assert not clears(X, share, X.mean(axis=0) + 0.1 * X.std(axis=0))
 
 
+@pytest.mark.parametrize("offset", [0.0, 30.0, 1e4])
+@pytest.mark.parametrize("limit", [0.5, 0.95])
+def test_planted_rows_just_above_the_limit_are_found_in_single_precision(offset, limit):
+    """Far from zero the rows are projected in double precision, or not judged."""
+    rng = np.random.default_rng(int(offset))
+    for _ in range(5):
+        X = rng.standard_normal((3000, 60))
+        X -= X.mean(axis=0)
+        direction = rng.standard_normal(60)
+        direction /= np.linalg.norm(direction)
+        # h = 1/n + t²/(S + t²) of a row at distance t, about the mean without it.
+        S = float(1.0 / (direction @ np.linalg.solve(X.T @ X, direction)))
+        n, wanted = len(X) + 1, limit + 1e-3 - 1.0 / (len(X) + 1)
+        t = np.sqrt(S * wanted / (1.0 - wanted) * n / (n - 1.0))
+        planted = np.vstack([X, t * direction]) + offset
+        assert limit < exact(planted) < limit + 2e-3
+        assert not clears(planted, limit, planted.mean(axis=0))
+        if offset < 1e3:
+            assert clears(planted, limit + 4e-3, planted.mean(axis=0) + 0.1)
+
+
 def test_the_scatter_of_other_rows_clears_nothing():
     X, other = table(1), table(1)
     other[7] = 0.0

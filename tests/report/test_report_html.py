@@ -2,6 +2,7 @@
 
 import dataclasses
 import html
+import inspect
 import re
 
 import numpy as np
@@ -28,6 +29,14 @@ def test_page_is_well_formed_and_its_names_are_its_own(page):
         wanted |= set(value.split())
     assert wanted <= set(ids)
     assert "script" not in page.tags
+
+
+def test_the_package_takes_what_the_function_takes():
+    packages, functions = (
+        [(p.name, p.kind, p.default) for p in inspect.signature(f).parameters.values()]
+        for f in (up.report, report)
+    )
+    assert packages == functions
 
 
 def test_a_report_from_python_has_a_statement_too(tmp_path):

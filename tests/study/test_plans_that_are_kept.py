@@ -9,9 +9,12 @@ import pytest
 
 import unpooled as up
 from command_line import call
+from silo_rows import party_of
 from unpooled.errors import ReleaseRefusedError
-from unpooled.federation.planning.dry_run import plan
+from unpooled.federation.planning.dry_run import DryRun, plan, planned_message
 from unpooled.models.files.catalogue import estimators
+from unpooled.party.memory.hash_chain import now
+from unpooled.protocol.message import decode
 from ways import WAYS, Way
 
 HETEROGENEITY = '[[steps]]\nmodel = "Heterogeneity"\n'
@@ -223,6 +226,66 @@ def test_constant_columns_are_told_of_all_rows_only(study):
     assert {rule for *_, rule in plan(model, federation, "kind").refusals} == {
         "refusals"
     }
+
+
+# By the number of the silo's rows that lack b, which a policy compares with 10.
+ROWS_READ = {
+    "all rows, then the few less that are complete": ("Describe", "Correlation", 4),
+    "complete rows, then all": ("Correlation", "SimpleImputer", 4),
+    "all rows, then many less": ("Describe", "Correlation", 15),
+    "complete rows twice": ("Correlation", "Correlation", 4),
+}
+
+
+@pytest.mark.parametrize("case", ROWS_READ)
+def test_the_plan_compares_the_rows_that_its_steps_read(study, case):
+    """A step is refused for what an earlier one of the same study read."""
+    write, frames = study
+    *models, n_missing = ROWS_READ[case]
+    bad = spoiled(frames["south"], "b", None, range(n_missing))
+    refuses = not (n_missing > 10 or models[0] == models[1])
+
+    study = write(*models, south=bad, policy="max_released_share = 10.0")
+    planned = study.plan()
+
+    assert {(party, rule) for party, _, rule in planned.refusals} == (
+        {("south", "min_changed_rows")} if refuses else set()
+    )
+    assert set(planned.refused_columns) == ({("b",)} if refuses else set())
+    if refuses:
+        return
+    assert study.run().ledger
+
+
+def test_silos_compare_rows_with_any_that_a_coordinator_names(study):
+    """Each comparison that a silo refuses is a question of its own, and counted."""
+    _, frames = study
+    frames = frames | {"south": spoiled(frames["south"], "b", None)}
+    federation = up.simulate({n: f.drop("kind") for n, f in frames.items()})
+    dry = DryRun(federation.parties, federation.coordinator.study, "masked")
+    up.StandardScaler().fit(federation.over(dry))
+    request, needs = dry.requests[0]
+    south = party_of(federation, "south")
+
+    def asked(earlier):
+        message = planned_message(
+            request, dry.parties, "rows", needs=needs, matched=True, earlier=earlier
+        )
+        header = decode(south.handle(message)).header
+        return header["rule"], header.get("columns"), header.get("complete_in")
+
+    def n_refusals():
+        return len(south._studies._audit_log.state().refusals.rules(now(), 1))
+
+    assert asked([]) == asked([["a"]]) == ("", [], [])
+    assert asked([["a"], ["a", "b"]]) == ("min_changed_rows", ["b"], [])
+    assert asked([["z"]])[0] == "unknown_columns"
+    assert asked([[1]])[0] == "malformed_message"
+    before = n_refusals()
+    asked([["a"], ["a", "b"]])
+    assert n_refusals() == before
+    asked([["b"]])
+    assert n_refusals() == before + 1
 
 
 # --- Of every estimator the plan and the run agree. ----------------------------------

@@ -19,6 +19,7 @@ from pooled_folds import pooled_folds, pooled_rows
 from server_end import ServerEnd
 from small_study import SILOS, killed, quick_disk, text_of, write
 from unpooled.errors import DataError, StudyError
+from unpooled.models.model_selection.cross_validation import FILLED_WITHIN_FOLDS
 from unpooled.study.announcement import calls_of, read_announced
 
 # Fixtures of another module.
@@ -162,6 +163,9 @@ def test_the_plan_has_the_evaluation(write):
     steps = [line.step for line in planned.releases]
     assert steps[-1].startswith("classification.")
     assert set(steps) == {line.step for line in run.ledger}
+    # Cells are missing, and each fold's fit has a mean of its own to fill them with.
+    assert FILLED_WITHIN_FOLDS in planned.notes
+    assert FILLED_WITHIN_FOLDS in run.evaluation.summary().exhibits[0].text
 
 
 @pytest.mark.slow

@@ -1,12 +1,14 @@
 """Real databases for tests: SQLite files, and a PostgreSQL server of the tests' own.
 
 The server listens on a socket in a folder of its own and on no port, so that it meets
-no other server of the machine, and ends with the tests.
+no other server of the machine, and ends with the tests. With certificates it listens on
+a port of this machine too, for those who have one.
 """
 
 import os
 import pwd
 import shutil
+import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -16,6 +18,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+
+from certificate_chain import Authority
 
 ABSENT = "PostgreSQL absent"
 PASSWORD = "pa:ss/w@rd?50%25#"
@@ -28,9 +32,16 @@ EMPTIED = (
 ACCESS = "local all guarded scram-sha-256\nlocal all all trust\n"
 
 
+# By the network, only who shows a certificate that has the role's name.
+CERTIFIED = "hostssl all all localhost cert\n"
+
+
 @contextmanager
-def postgresql_server() -> Iterator[str]:
-    """Yield what stands after the user's name in an address of this server."""
+def postgresql_server(authority: Authority | None = None) -> Iterator[str]:
+    """Yield what stands after the user's name in an address of this server.
+
+    With an authority, which made a certificate ``server``, it ends in the port.
+    """
     programs = _programs()
     # Not pytest's folder: the path of a socket has at most 107 characters, and the
     # server's user must be able to enter it.
@@ -46,7 +57,18 @@ def postgresql_server() -> Iterator[str]:
             ["--auth=trust", "--no-locale", "--no-sync"],
         )
         (data / "pg_hba.conf").write_text(ACCESS)
-        settings = f"-k {folder} -c listen_addresses='' -c fsync=off"
+        listens, place = "''", f"@/postgres?host={folder}"
+        if authority is not None:
+            with socket.create_server(("localhost", 0)) as free:
+                port = free.getsockname()[1]
+            listens = f"localhost -p {port} -c ssl=on -c ssl_ca_file=root.crt"
+            place += f"&port={port}"
+            (data / "pg_hba.conf").write_text(ACCESS + CERTIFIED)
+            for name in ("server.crt", "server.key", "root.crt"):
+                shutil.copy(authority.folder / name, data / name)
+                if user is not None:
+                    shutil.chown(data / name, user)
+        settings = f"-k {folder} -c listen_addresses={listens} -c fsync=off"
         log = folder / "log"
         _as_user(
             user,
@@ -54,7 +76,7 @@ def postgresql_server() -> Iterator[str]:
             ["-o", settings, "start"],
         )
         try:
-            yield f"@/postgres?host={folder}"
+            yield place
         finally:
             stop = [programs / "pg_ctl", "-D", data, "-m", "immediate", "stop"]
             _as_user(user, stop)

@@ -30,6 +30,7 @@ from unpooled.data.heart_disease import load
 from unpooled.errors import UnpooledError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.settled import Hint, recording, told, unsettled
+from unpooled.models.base import fitted_names
 from unpooled.party.rules.policy import Policy
 from unpooled.protocol.following import Call
 from unpooled.protocol.request import view_arrays
@@ -86,6 +87,7 @@ class Transcript:
     requests: list[dict[str, Any]] = field(default_factory=list)
     results: list[Any] = field(default_factory=list)
     hints: list[Hint] = field(default_factory=list)
+    models: list[dict[str, bytes]] = field(default_factory=list)
     seed: int = 0
 
 
@@ -115,6 +117,12 @@ class _Runner(RoundRunner):
         return self.transcript.seed
 
 
+def fitted_bits(model: Any) -> dict[str, bytes]:
+    """The fitted numbers that metrics and transforms of a model would start from."""
+    values = {name: np.asarray(vars(model)[name]) for name in fitted_names(model)}
+    return {name: v.tobytes() for name, v in values.items() if v.dtype.kind in "fi"}
+
+
 @final
 class Recorder(_Runner):
     """Asks the live runner, and keeps what was asked and opened."""
@@ -129,12 +137,16 @@ class Recorder(_Runner):
         self.transcript.results.append(copy.deepcopy(result))
         return result
 
+    def fitted(self, model: Any) -> None:
+        self.transcript.models.append(fitted_bits(model))
+
 
 @final
 class Replayer(_Runner):
     """Answers with what was opened; a request that differs ends the fit."""
 
     at = 0
+    models = 0
 
     def enter(self, call: Callable[[], Call] | None = None) -> None:
         pass
@@ -154,6 +166,13 @@ class Replayer(_Runner):
             raise Diverged(f"request {self.at}, {call.step.name}: {wrong}")
         self.at += 1
         return copy.deepcopy(self.transcript.results[self.at - 1])
+
+    def fitted(self, model: Any) -> None:
+        theirs = self.transcript.models[self.models]
+        self.models += 1
+        for name, ours in fitted_bits(model).items():
+            if ours != theirs[name]:
+                raise Diverged(f"{type(model).__name__}.{name} has other bits")
 
 
 def recorded(make: Callable[[], Federation], program: Program) -> Transcript:
@@ -256,9 +275,12 @@ def _fit(model: Any, y: Any = None, then: Any = None) -> Program:
     """Fit a clone; `then` is fitted on its scores."""
     from sklearn.base import clone
 
-    def program(federation: Federation) -> None:
+    def program(federation: Any) -> None:
         fitted = clone(model)
         fitted.fit(federation, *([] if y is None else [y]))
+        # On columns the silos keep their part, and no later call sends the rest.
+        if federation.partition == "rows":
+            federation.coordinator.fitted(fitted)
         if then is not None:
             view = fitted.transform(federation)
             clone(then).fit(view)
@@ -289,6 +311,11 @@ def _pipeline(federation: Federation) -> None:
     up.PCA(1).fit(model.transform(view))
 
 
+def _errors_of_standardised(federation: up.Federation) -> None:
+    steps = (up.SimpleImputer(), up.StandardScaler())
+    make_pipeline(*steps, up.PCA(2, standard_errors=True)).fit(federation)
+
+
 def cases() -> dict[str, Case]:
     """Programs by name, over every solver of the library."""
     LDA, scaler = up.LinearDiscriminantAnalysis, up.StandardScaler()
@@ -297,6 +324,8 @@ def cases() -> dict[str, Case]:
         "pca": _fit(up.PCA(3), then=scaler),
         "pca share whitened": _fit(up.PCA(0.9, whiten=True), then=scaler),
         "pca all": _fit(up.PCA(), then=scaler),
+        "pca errors": _fit(up.PCA(3, standard_errors=True)),
+        "pca errors standardised": _errors_of_standardised,
         "pca krylov": _fit(up.PCA(2, svd_solver="krylov"), then=scaler),
         "pca rank": _fit(up.PCA(3, rank=4), then=scaler),
         "pca bits": _fit(up.PCA(3, bits=8), then=scaler),
@@ -322,6 +351,11 @@ def cases() -> dict[str, Case]:
         "plscanonical": _fit(up.PLSCanonical(3), SIGNS, then=scaler),
         "plsregression": _fit(up.PLSRegression(3), SIGNS, then=scaler),
         "correlation": _fit(up.Correlation()),
+        "linear robust": _fit(up.LinearRegression(cov_type="HC1"), ["thalach"]),
+        "ridge": _fit(up.Ridge(3.0), ["thalach"]),
+        "glm": _fit(up.GLM("gamma"), ["age"]),
+        "glm robust": _fit(up.GLM("poisson", cov_type="HC0"), ["age"]),
+        "logistic": _fit(up.LogisticRegression(1.0), "num"),
         "factors": _fit(up.FactorAnalysis(3), then=scaler),
         "factors promax": _fit(
             up.FactorAnalysis(3, rotation="promax", kaiser=True), then=scaler

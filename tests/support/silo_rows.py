@@ -24,16 +24,16 @@ def frames(sizes=SIZES):
 
 def table_of(federation, party):
     """Return a silo's own table, as only a test in the same process can."""
-    return _party_of(federation, party).table
+    return party_of(federation, party).table
 
 
-def _party_of(federation, party):
+def party_of(federation, party):
     return federation.coordinator.channel._doors[party].__self__
 
 
 def view_of(federation, party):
     """Return the view that a silo's steps read."""
-    own = _party_of(federation, party)
+    own = party_of(federation, party)
     cut = own._studies.cuts.of if federation.partition == "rows" else shared_by_all
     return View(
         own.aligned_rows.table_of(federation.coordinator.study, own.table),

@@ -101,6 +101,7 @@ WAYS: dict[str, list[Way]] = {
     ],
     "FAMD": [Way(reads="both")],
     "FactorAnalysis": [Way(), Way({"n_components": 2, "rotation": "varimax"})],
+    "GLM": [Way(y=["f"]), Way({"cov_type": "HC1"}, y=["f"])],
     "GeneralizedEigen": [Way(PAIR), Way({**PAIR, "solver": "dgep-eigh"}, named=False)],
     "Heterogeneity": [Way(), Way({"multivariate": False})],
     "KernelPCA": [
@@ -113,6 +114,8 @@ WAYS: dict[str, list[Way]] = {
         Way({"scores": "coordinator"}, y="kind"),
         Way({"solver": "dgep-eigh", **ONE_SHOT}, y="kind"),
     ],
+    "LinearRegression": [Way(y=["f"]), Way({"cov_type": "HC0"}, y=["f"])],
+    "LogisticRegression": [Way({"C": 1.0}, y="kind"), Way(y="kind")],
     "MCA": [Way(reads="categories")],
     "MMVFL": [
         Way({"max_iter": 2, "tol": 0.0, "beta": 1.0}, "columns", "kind", n)
@@ -138,6 +141,7 @@ WAYS: dict[str, list[Way]] = {
         Way({"n_quantiles": 3, "output_distribution": "normal"}, named=False),
     ],
     "Quantiles": [Way(), Way({"probabilities": [0.5], "decimals": 1}, named=False)],
+    "Ridge": [Way(y=["f"])],
     "RobustScaler": [Way(), Way({"with_centering": False}, named=False)],
     "SimpleImputer": [Way(), UNNAMED, COLUMNS],
     "StandardScaler": [Way(), UNNAMED, COLUMNS],

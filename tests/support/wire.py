@@ -20,11 +20,12 @@ from unpooled.federation.federation import Federation
 from unpooled.federation.local import in_one_process
 from unpooled.ledger import Ledger
 from unpooled.party.party import Party
+from unpooled.protocol.block_levels import held
 from unpooled.protocol.library_build import library_build
 from unpooled.protocol.message import Message, decode, encode, joined
 from unpooled.protocol.request import Request, view_arrays
 from unpooled.protocol.step import find_step
-from unpooled.protocol.view_operations import Operation, Select
+from unpooled.protocol.view_operations import Operation, Rows, Select
 from unpooled.protocol.wire_format import WireFormat
 from unpooled.secure.keys.roster import Roster
 from unpooled.secure.sums.masking import MaskedSum
@@ -190,6 +191,7 @@ class Rogue:
         session = session or f"rogue {next(_sessions)}"
         self.where = {"study": study, "session": session}
         self.protection, self.round = protection, 0
+        self._has_blocks = False
 
     def say(
         self, party: str, header: Mapping[str, Any], arrays: Mapping[str, Array] = {}
@@ -240,6 +242,27 @@ class Rogue:
         assert {reply.header["kind"] for reply in replies.values()} == {"agreed"}
         return self
 
+    def share_blocks(self) -> None:
+        """Have the silos count who has how many blocks, as before every selection."""
+        leader, *others = sorted(self.names)
+        if self.protection == "masked":
+            sealed = self.say(leader, {"kind": "offer group key", **self.where})
+            key = {"leader": leader, "sealed": sealed.header.get("sealed", {})}
+            for name in others:
+                self.say(name, {"kind": "accept group key", **self.where, **key})
+        self.round += 1
+        counted = self.ask_all({"kind": "count blocks", "round": self.round})
+        if any(reply.header["kind"] == "refused" for reply in counted.values()):
+            return
+        parts = [reply.arrays["silos"] for reply in counted.values()]
+        secure = MaskedSum() if self.protection == "masked" else PlainSum()
+        code = WireFormat.of(held.declared["silos"], {}, {}).code(len(parts))
+        words = secure.added(parts, code) if self.protection == "masked" else sum(parts)
+        sealed = {p: r.header.get("checks", {}).get("silos", "")
+                  for p, r in counted.items()}  # fmt: skip
+        header = {"kind": "share blocks", **self.where, "sealed": sealed}
+        self._say(self.names, header, {"silos": words})
+
     def request(
         self,
         step: str,
@@ -248,6 +271,10 @@ class Rogue:
         to: str = "coordinator",
     ) -> Request:
         """Make the request of the next round."""
+        selects = any(isinstance(one, Rows) for one in operations or ())
+        if selects and self.partition == "rows" and not self._has_blocks:
+            self._has_blocks = True
+            self.share_blocks()
         self.round += 1
         if operations is None:
             operations = (Select(self.columns),)

@@ -24,7 +24,7 @@ from unpooled.cli.commands import (
     group,
 )
 from unpooled.cli.desks import desk
-from unpooled.cli.provisioning import provision, prune, serve
+from unpooled.cli.provisioning import health, provision, prune, serve
 from unpooled.cli.silo import app as silo_commands
 from unpooled.cli.silo_keys import roster_app
 from unpooled.cli.studies import app as studies_commands
@@ -290,6 +290,7 @@ def _confirm_stop(study: "Study", display: "Display") -> bool:
 
 command(app)(provision)
 command(app)(serve)
+command(app)(health)
 command(app)(prune)
 command(app)(desk)
 app.add_typer(silo_commands)

@@ -105,6 +105,20 @@ def serve(
     start(kit, quiet=quiet)
 
 
+def health(
+    kit: Annotated[
+        Path, folder_argument(metavar="KIT", help="The kit of a server or silo.")
+    ],
+) -> None:
+    """Say whether a kit's process runs and its server answers: exit code 0, or 1.
+
+    For containers and monitors: rows are not read. `unpooled silo check` looks at more.
+    """
+    from unpooled.federation.nvflare.startup_kits import check_health
+
+    say(check_health(kit))
+
+
 def prune(
     kit: Annotated[
         Path, folder_argument(metavar="KIT", help="The kit of a server or silo.")

@@ -168,7 +168,7 @@ def apply(
     silo = _silo(kit)
     path = _model_file(silo, model)
     target = out or Path(f"{path.stem}-{silo.name}.csv")
-    n_rows, columns = applied(load(path), silo.table(), target)
+    n_rows, columns = applied(load(path), silo.table(), target, silo.kept)
     say(f"Wrote {n_rows} rows to {target}: {', '.join(columns)}.")
 
 

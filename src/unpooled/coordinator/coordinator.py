@@ -46,6 +46,7 @@ from unpooled.coordinator.step_call import RoundRecord, RoundRunner, StepCall
 from unpooled.coordinator.telling import Telling, words_by_party
 from unpooled.errors import AggregationError, UnpooledError
 from unpooled.ledger import Ledger, Release
+from unpooled.protocol.block_levels import counting, held
 from unpooled.protocol.following import SIGNS, Call
 from unpooled.protocol.ledger_lines import lines_of_all
 from unpooled.protocol.library_build import library_build
@@ -64,7 +65,7 @@ Lines = list[tuple[Release, str]]
 # Messages without a record of their own: those about a study, which belong to no fit,
 # and those of comparisons, which `Comparisons` records.
 _NOT_RECORDED = ("shares", "signs", "plan", "describe", "announce", "deliver")
-_NOT_RECORDED += ("finish",)
+_NOT_RECORDED += ("finish", "share blocks")
 
 
 @final
@@ -140,7 +141,7 @@ class Coordinator(RoundRunner):
         self._session, self._seed, self._depth = "", 0, 0
         # Keys of view arrays that this session's parties have.
         self._sent: set[str] = set()
-        self._has_group_key = False
+        self._has_group_key = self._has_blocks = False
         self._comparisons: Comparisons | None = None
         self._sum: SecureSum = MaskedSum() if protection == "masked" else PlainSum()
         self._relay = Relay()
@@ -173,6 +174,7 @@ class Coordinator(RoundRunner):
 
     def run_step(self, call: StepCall) -> dict[str, Any]:
         """Run a step at every party; see `RoundRunner.run_step`."""
+        self._share_blocks([call])
         step, sizes = call.step, call.sizes(self.parties)
         veiled = call.to == "parties" and self.protection == "masked"
         self.begin_round(for_parties=veiled)
@@ -200,6 +202,7 @@ class Coordinator(RoundRunner):
         """Run several steps in one round; see `RoundRunner.run_steps`."""
         if len(calls) == 1:
             return [self.run_step(calls[0])]
+        self._share_blocks(calls)
         self.begin_round(for_parties=False)
         sent, requests = set(self._sent), list[Request]()
         # What the round before gave is told with the first step.
@@ -256,6 +259,30 @@ class Coordinator(RoundRunner):
                 rule="malformed_message",
             )
         return released
+
+    def _share_blocks(self, calls: Sequence[StepCall]) -> None:
+        """Have the silos count who has how many blocks, before rows are selected."""
+        if self._has_blocks or self.partition != "rows":
+            return
+        if not any(call.selects_rows for call in calls):
+            return
+        session, number = self.begin_round(for_parties=self.protection == "masked")
+        where = {"study": self.study, "session": session}
+        request = counting(self.study, session, number)
+        sizes = {party: dict[str, int]() for party in self.parties}
+        lines = lines_of_all(request, held, sizes, self.protection, {})
+        data = encode({"kind": "count blocks", **where, "round": number}, {})
+        released = self.run_round(
+            held.name, dict.fromkeys(self.parties, data), lambda _: lines
+        )
+        words = added_words(request, held, sizes, released, self._sum)
+        ((name, _),) = held.declared.items()
+        sealed = {
+            party: reply.header.get("checks", {}).get(name, "")
+            for party, reply in released.items()
+        }
+        self.send({"kind": "share blocks", **where, "sealed": sealed}, words)
+        self._has_blocks = True
 
     def _results(
         self,
@@ -465,7 +492,8 @@ class Coordinator(RoundRunner):
                 )
         if self._comparisons is not None:
             self._comparisons.close()
-        self._session, self._has_group_key, self._comparisons = "", False, None
+        self._session, self._comparisons = "", None
+        self._has_group_key = self._has_blocks = False
         self._sent.clear()
         self._relay.clear()
 

@@ -9,6 +9,7 @@ from typing import final
 from unpooled.coordinator.channel import Channel
 from unpooled.errors import RULES, AggregationError, DataError, ReleaseRefusedError
 from unpooled.ledger import Ledger, Release, Seal
+from unpooled.protocol.block_levels import held
 from unpooled.protocol.library_build import is_allowed, library_build
 from unpooled.protocol.matching_stages import STAGES
 from unpooled.protocol.message import Framed, Message, decode, digest, size_of
@@ -31,6 +32,8 @@ _ANSWERS: Mapping[str, tuple[str, set[str]]] = {
     "agree": ("agreed", set()),
     "offer group key": ("group", {"sealed"}),
     "accept group key": ("accepted", set()),
+    held.name: ("released", {"seals"}),
+    "share blocks": ("shared", set()),
     "offer computing": ("computing", {"port", "sealed", "key"}),
     "begin computing": ("begun", set()),
     "test computing": ("tested", set()),

@@ -15,7 +15,7 @@ from unpooled.protocol.request import Request, view_arrays
 from unpooled.protocol.sizes import ViewSize
 from unpooled.protocol.step import Step
 from unpooled.protocol.topology import Graph
-from unpooled.protocol.view_operations import Operation
+from unpooled.protocol.view_operations import Operation, Rows
 
 
 @final
@@ -101,6 +101,11 @@ class StepCall:
             party: self.extents[party].sizes(self.step, self.public)
             for party in parties
         }
+
+    @property
+    def selects_rows(self) -> bool:
+        """Whether the view has some of the blocks of rows only."""
+        return any(isinstance(one, Rows) for one in self.operations)
 
     def new_arrays(self, sent: set[str]) -> frozenset[str]:
         """Return the keys of the view's arrays that were not sent in this session."""

@@ -23,6 +23,8 @@ def listing(names: Collection[str], limit: int = 12) -> str:
 
 def check_known(names: Sequence[str], known: Collection[str], source: str) -> None:
     """Raise when names are not columns of the source, and suggest similar ones."""
+    if isinstance(known, tuple) and tuple(names) == known:
+        return
     present = set(known)
     unknown = [name for name in names if name not in present]
     if not unknown:
@@ -181,6 +183,7 @@ def refuse_text(kinds: dict[str, str], source: str) -> None:
     named = [f"{name!r} ({kind})" for name, kind in kinds.items()]
     shown = ", ".join(named[:12]) + (f" and {len(named) - 12} more" * (len(named) > 12))
     raise DataError(
-        f"{source} has feature columns that are not numbers: {shown}. Encode them as "
-        f"numbers, name one as the label or the ids, or leave them out (exclude)."
+        f"{source} has feature columns that are not numbers: {shown}. Name "
+        f"columns of categories (categorical), one as the label or the ids, or leave "
+        f"them out (exclude)."
     )

@@ -129,7 +129,8 @@ def rows_per_block(
 ) -> int:
     """Check the arguments of `Table.blocks` and return the rows per block."""
     check_known(columns, table.columns, "The table")
-    check_known(extra, [*table.columns, *table.roles.others], "The table")
+    if extra:
+        check_known(extra, [*table.columns, *table.roles.others], "The table")
     return rows_in_a_block(8 * len(columns), table.block_bytes, rows)
 
 
@@ -181,7 +182,7 @@ class ArrayTable(Table):
         self, columns: Sequence[str], extra: Sequence[str] = (), rows: int | None = None
     ) -> Iterator[Block]:
         """Read the array from the first row to the last; see `Table.blocks`."""
-        chosen = _adjacent([self._position[name] for name in columns])
+        chosen = self._chosen(columns)
         in_memory = isinstance(self._X, np.ndarray) and self._X.dtype == np.float64
         whole = rows is None and in_memory and isinstance(chosen, slice)
         rows = rows_per_block(self, columns, extra, rows)
@@ -199,8 +200,14 @@ class ArrayTable(Table):
         # Value and column index of the stored cells, averaged over the rows.
         row_bytes = 12 * self._X.nnz // self.n_rows
         rows = rows_in_a_block(row_bytes, self.block_bytes)
-        chosen = _adjacent([self._position[name] for name in columns])
+        chosen = self._chosen(columns)
         return self._blocks(chosen, list(extra), rows, dense=False)
+
+    def _chosen(self, columns: Sequence[str]) -> slice | list[int]:
+        # All of them, as in every round of most fits: without a look at each.
+        if len(columns) == len(self._position) and tuple(columns) == self.columns:
+            return slice(0, len(columns))
+        return _adjacent([self._position[name] for name in columns])
 
     def _blocks(
         self, chosen: slice | list[int], extra: list[str], rows: int, dense: bool = True

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from unpooled.desk.door import App, Door
 from unpooled.errors import StudyError
+from unpooled.posix import bound_socket
 
 _LOOPBACK = "127.0.0.1"
 
@@ -92,13 +93,7 @@ def _listening_at(path: Path) -> socket.socket:
         if not stat.S_ISSOCK(path.lstat().st_mode):
             raise StudyError(f"{path} is there, and is not a socket.")
         path.unlink()
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.umask(0o177)
     try:
-        made.bind(str(path))
+        return bound_socket(path)
     except OSError as wrong:
-        made.close()
         raise StudyError(f"Cannot listen at {path}: {wrong.strerror}.") from wrong
-    finally:
-        os.umask(before)
-    return made

@@ -459,7 +459,7 @@ class _Applied:
         # Beside the log: a folder for its owner alone, on a disk of the silo.
         with tempfile.TemporaryDirectory(dir=self.silo.audit.parent) as work:
             path = Path(work) / "scores.csv"
-            apply(self.model, self.silo.table(), path)
+            apply(self.model, self.silo.table(), path, self.silo.kept)
             return path.read_bytes()
 
 

@@ -10,6 +10,7 @@ from unpooled.displays.canvas import figure_of, given
 from unpooled.displays.fitted import column_names, last_step, opened
 from unpooled.errors import DataError
 from unpooled.models.generalized_eigen.generalized_eigen import GeneralizedEigen
+from unpooled.models.pca.standard_errors import NORMAL_95
 from unpooled.results.plots.charts import draw_loadings, loadings_panels
 
 if TYPE_CHECKING:
@@ -35,10 +36,13 @@ class LoadingsDisplay:
         Names of the p columns.
     titles : sequence of str
         Names of the k components.
+    errors : (k, p) array, optional
+        Standard errors of the loadings, NaN where there is none: bars get intervals at
+        95 %.
 
     Attributes
     ----------
-    loadings, columns, titles
+    loadings, columns, titles, errors
         As given.
     ax_ : Axes or tuple of Axes
         One for each component.
@@ -54,8 +58,11 @@ class LoadingsDisplay:
         loadings: Float[Array, "k p"],
         columns: Sequence[str],
         titles: Sequence[str],
+        *,
+        errors: Float[Array, "k p"] | None = None,
     ) -> None:
         self.loadings = np.asarray(loadings, dtype=float)
+        self.errors = errors
         self.columns, self.titles = list(columns), list(titles)
 
     @classmethod
@@ -103,13 +110,16 @@ class LoadingsDisplay:
                 f"{len(weights) - 1}."
             )
         drawn, names = weights[chosen], column_names(model)
+        errors = vars(model).get("components_se_")
+        errors = None if errors is None else errors[chosen]
         if len(names) > max_columns:
             order = np.argsort(-np.abs(drawn).max(axis=0), kind="stable")
             largest = sorted(order[:max_columns].tolist())
             drawn, names = drawn[:, largest], [names[j] for j in largest]
+            errors = None if errors is None else errors[:, largest]
         word = "component " if len(chosen) < 4 else ""
         titles = [f"{word}{i + 1}" for i in chosen]
-        return cls(drawn, names, titles).plot(ax=ax)
+        return cls(drawn, names, titles, errors=errors).plot(ax=ax)
 
     def plot(self, *, ax: Any = None) -> "LoadingsDisplay":
         """Draw on new axes, or on those given: see `from_estimator`."""
@@ -120,7 +130,8 @@ class LoadingsDisplay:
             panels, letters = [given(one) for one in _panels(ax)], 28
         if len(panels) != k:
             raise DataError(f"{k} components need {k} axes; there are {len(panels)}.")
-        draw_loadings(panels, self.loadings, self.columns, self.titles, letters)
+        half = None if self.errors is None else NORMAL_95 * self.errors
+        draw_loadings(panels, self.loadings, self.columns, self.titles, letters, half)
         self.ax_ = panels[0] if k == 1 else tuple(panels)
         self.figure_ = panels[0].figure
         return self

@@ -9,7 +9,12 @@ from unpooled.arrays import Array, Float
 from unpooled.displays.canvas import figure_of, given
 from unpooled.displays.fitted import last_step, opened
 from unpooled.models.pca.pca import PCA
-from unpooled.models.pca.pca_results import known_shares, reference_shares
+from unpooled.models.pca.pca_results import (
+    errors_of_shares,
+    known_shares,
+    reference_shares,
+)
+from unpooled.models.pca.standard_errors import NORMAL_95
 from unpooled.results.plots.charts import draw_cumulative, draw_shares, scree_panels
 
 if TYPE_CHECKING:
@@ -35,10 +40,12 @@ class ScreeDisplay:
         Shares that they are compared with.
     reference_name : str, default "broken stick"
         What the reference is.
+    errors : (k,) array, optional
+        Standard errors of the first k shares: bars get intervals at 95 %.
 
     Attributes
     ----------
-    shares, n_kept, reference, reference_name
+    shares, n_kept, reference, reference_name, errors
         As given.
     ax_ : Axes or tuple of (Axes, Axes)
         What was drawn on: one, or one for shares and one for cumulative shares.
@@ -66,11 +73,13 @@ class ScreeDisplay:
         n_kept: int | None = None,
         reference: Float[Array, " l"] | None = None,
         reference_name: str = "broken stick",
+        errors: Float[Array, " k"] | None = None,
     ) -> None:
         self.shares = np.asarray(shares, dtype=float)
         self.n_kept = len(self.shares) if n_kept is None else n_kept
         self.reference = reference
         self.reference_name = reference_name
+        self.errors = errors
 
     @classmethod
     def from_estimator(cls, model: Any, *, ax: Any = None) -> "ScreeDisplay":
@@ -104,6 +113,7 @@ class ScreeDisplay:
             n_kept=len(shares),
             reference=reference,
             reference_name=name,
+            errors=errors_of_shares(model),
         ).plot(ax=ax)
 
     def plot(self, *, ax: Any = None) -> "ScreeDisplay":
@@ -114,7 +124,12 @@ class ScreeDisplay:
             panels = list(ax) if isinstance(ax, Sequence | np.ndarray) else [ax]
             panels = [given(one) for one in panels]
         draw_shares(
-            panels[0], self.shares, self.n_kept, self.reference, self.reference_name
+            panels[0],
+            self.shares,
+            self.n_kept,
+            self.reference,
+            self.reference_name,
+            None if self.errors is None else NORMAL_95 * self.errors,
         )
         if len(panels) > 1:
             panels[0].set_xlabel("")

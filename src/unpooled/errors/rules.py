@@ -33,6 +33,12 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Select fewer columns, use the same random_state as before, fewer folds or "
             "a larger part, or let the silo raise max_feature_ratio.",
         ),
+        "shared_blocks": (
+            "too few silos have as many blocks of rows as the folds or splits name, so "
+            "that a part would have the rows of one silo or of two",
+            "Choose fewer folds, or larger parts; each block has min_rows rows, in "
+            "three silos at least.",
+        ),
         "max_leverage": (
             "one row carries a direction of the columns alone, so that products of "
             "pairs of columns would be that row's record",
@@ -56,6 +62,16 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "missing, 0 below a fraction line, or not positive under a logarithm",
             "Impute the columns first (unpooled.SimpleImputer), or leave such rows out "
             "(where).",
+        ),
+        "derived_rows": (
+            "in a derived column few of the silo's rows have another value than all "
+            "its other rows",
+            "Leave the column out, or derive it of columns in which more people "
+            "differ.",
+        ),
+        "derived_order": (
+            "columns are derived of others that a transform made",
+            "Derive all columns of the table's own ones, behind an imputer at most.",
         ),
         "allow_disclosed": (
             "the step would disclose this silo's own value, not only a total",
@@ -168,7 +184,8 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "missing_values": (
             "Input X contains NaN, and the step does not accept missing values",
-            "Impute first, for instance make_pipeline(SimpleImputer(), ...).",
+            "Impute first: a SimpleImputer before it, as in "
+            "make_pipeline(SimpleImputer(), ...) or as an earlier step of a study.",
         ),
         "empty_column": (
             "a column of this silo has no value at all",
@@ -187,6 +204,10 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
         "label_values": (
             "the label has too many distinct values, or too long ones, for class names",
             "Choose another label, or recode it in the silo's source.",
+        ),
+        "response_values": (
+            "the response has values that the model's family does not allow",
+            "Choose another family, or recode the column in the silo's source.",
         ),
         "singular": (
             "a matrix that the step inverts is singular",
@@ -356,16 +377,20 @@ DATA_RULES: Mapping[str, str] = MappingProxyType(
         "min_rows_per_class": "selection",
         "min_own_cells": "selection",
         "max_feature_ratio": "selection",
+        "shared_blocks": "selection",
         "min_changed_rows": "selection",
         "missing_labels": "selection",
         "constant_columns": "view",
         "label_values": "selection",
+        "response_values": "request",
         "missing_ids": "selection",
         "duplicate_ids": "selection",
         "no_common_rows": "selection",
         "max_released_share": "selection",
         "max_leverage": "view",
         "another_filling": "view",
+        "derived_cells": "view",
+        "derived_rows": "view",
         "missing_values": "view",
         "empty_column": "view",
         "no_variance": "request",

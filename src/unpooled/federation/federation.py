@@ -41,9 +41,9 @@ _ELSEWHERE = (
     "The rows of a federation stay in their silos, so a function of another library "
     "cannot read them: use unpooled.cross_validate in place of cross_val_score and "
     "cross_validate, unpooled.GridSearchCV in place of GridSearchCV, unpooled.metrics "
-    "in place of sklearn.metrics, Federation.select in place of ColumnTransformer, and "
-    "the estimators of unpooled (unpooled.PCA, unpooled.StandardScaler, ...) in place "
-    "of scikit-learn's."
+    "in place of sklearn.metrics, unpooled.ColumnTransformer in place of "
+    "ColumnTransformer, and the estimators of unpooled (unpooled.PCA, "
+    "unpooled.StandardScaler, ...) in place of scikit-learn's."
 )
 
 
@@ -620,9 +620,9 @@ class Federation:
         if self.categorical and {"X", "sums"} & set(step.reads):
             raise DataError(
                 f"{listing(self.categorical)} hold categories, and {step.name} "
-                f"computes with numbers. Encode them first (unpooled.OneHotEncoder in "
-                f"unpooled.make_column_transformer), or leave them out: "
-                f"federation.select(exclude=[...]).",
+                f"computes with numbers. Encode them first (unpooled.OneHotEncoder, or "
+                f"for Describe unpooled.OrdinalEncoder, in a ColumnTransformer), or "
+                f"leave them out: federation.select(exclude=[...]).",
                 rule="categories",
             )
 

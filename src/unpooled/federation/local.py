@@ -62,7 +62,8 @@ def simulate(
     parties : mapping of str or int to source
         Each party's rows by its name: a 2-D array or sparse array, a pandas, polars or
         pyarrow table, the path of a CSV, Parquet, Arrow, .npy or .npz file, an address
-        of a database, or a `Table` (see `open_source`).
+        of a database, or a `Table`, which `open_source` returns also for files with
+        another separator, decimal mark or encoding.
     partition : {"rows", "columns"}, default "rows"
         Whether parties have different rows with the same columns, or the reverse.
     label : str, optional

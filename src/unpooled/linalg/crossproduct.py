@@ -40,7 +40,7 @@ def shifted_crossproduct(
         threads = _threads_for(*X.shape)
         # The limit also holds for `dsyr2`: BLAS threads keep spinning for a while after
         # a product, on the cores that the next product needs.
-        with _blas().limit(limits=1) if threads > 1 else nullcontext():
+        with blas().limit(limits=1) if threads > 1 else nullcontext():
             S = _by_runs(X, threads) if threads > 1 else _at_once(X)
             # C order with the upper triangle is Fortran order with the lower one.
             return dsyr2(-1.0, t, m, a=S.T, lower=1, overwrite_a=1).T
@@ -50,7 +50,7 @@ def _threads_for(n: int, p: int) -> int:
     """Return into how many runs to divide n rows; 1 leaves the product to BLAS."""
     if n * p * p < _LEAST_WORK:
         return 1
-    threads = min((used["num_threads"] for used in _blas().info()), default=1)
+    threads = min((used["num_threads"] for used in blas().info()), default=1)
     return threads if n >= threads * _ROWS_PER_COLUMN * p else 1
 
 
@@ -86,7 +86,8 @@ def _by_runs(X: Float[Array, "n p"], threads: int) -> Float[Array, "p p"]:
 
 
 @cache
-def _blas() -> Any:
+def blas() -> Any:
+    """Return the controller of the process's BLAS libraries and their threads."""
     # The controller lists the libraries loaded when it is made. By then SciPy's BLAS,
     # which may differ from NumPy's, is loaded.
     from threadpoolctl import ThreadpoolController

@@ -19,6 +19,15 @@ a row is its own times χ² over its k degrees of freedom. So it falls below the
 `_SHARES[k]` of its own once in 2.5e9 times, and rows are cleared only where it is at
 most that share of the limit, less what rounding may hide.
 
+**Single precision.** Most of the time is that of the projections, so rows are rounded
+before. In units of the columns' spreads let R be S, W the weights of the projections
+and m + x a row. A sum of p rounded products differs from the true one by at most
+γ (‖x‖ + ‖m‖) ‖W‖ with γ = 2 (p + 4) ε, whatever the order of the additions (Higham,
+Accuracy and Stability of Numerical Algorithms, 2002, section 3.1), and
+‖x‖² ≤ ‖R‖ x R⁻¹ xᵀ. So the projected norm of a row with leverage h is at least
+(√share - ρ) √h - γ ‖m‖ ‖W‖ with ρ = γ ‖R‖^½ ‖W‖. Where rounding is no small part of
+that, rows are projected in double precision.
+
 References
 ----------
 Drineas, Magdon-Ismail, Mahoney and Woodruff, Fast approximation of matrix coherence and
@@ -27,11 +36,12 @@ of the rows is the factor of the scatter itself here, whose error is none.
 """
 
 from collections.abc import Callable, Iterator
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
 from unpooled.arrays import Array, Bool, Float, Int
+from unpooled.linalg.crossproduct import blas
 from unpooled.linalg.leverage import (
     Leverage,
     dense_rows,
@@ -56,8 +66,13 @@ _TOLERANCE = 1e-4
 # A column whose squares about the mean are below this share of those about another
 # point has lost its digits, unless it is constant.
 _LOST = 1e-10
-# Multiplications of a product up to which BLAS copies no operand: half of the time.
+# The part of a share's root that rounding may take in single precision.
+_ROUNDED = 0.1
+# Multiplications of a product up to which OpenBLAS copies no operand, on processors for
+# which it has such products: half of the time. Elsewhere so small ones take twice to
+# three times as long as large ones.
 _UNCOPIED = 10**6
+_COPY_NOTHING = ("SkylakeX", "Cooperlake", "SapphireRapids")
 # Numbers of rows that stay in the processor's cache; of rows that are mapped at once.
 _CACHE_NUMBERS, _PART_NUMBERS = 2**16, 2**20
 
@@ -145,7 +160,10 @@ class _Whitening:
     ) -> None:
         S = S if there.all() else S[np.ix_(there, there)]
         self.mean, self._there, self._scale = m, there, np.sqrt(S.diagonal())
-        self._L = np.linalg.cholesky(S / self._scale / self._scale[:, None])
+        R = S / self._scale / self._scale[:, None]
+        self._L = np.linalg.cholesky(R)
+        # Its norm is at most the largest sum of a column.
+        self._root_norm = float(np.sqrt(np.abs(R).sum(axis=0).max(initial=0.0)))
         self.width = len(self._L)
 
     def weights(self, directions: Float[Array, "k l"]) -> Float[Array, "p k"]:
@@ -154,6 +172,19 @@ class _Whitening:
         weights = np.zeros((len(self._there), len(directions)))
         weights[self._there] = solved / self._scale[:, None]
         return weights
+
+    def rounding(
+        self, W: Float[Array, "p k"], clear: float, precision: np.dtype[Any]
+    ) -> float:
+        """Return how far rounding may take the projected norm of a row below.
+
+        Of a row with a leverage of 1/n and `clear`. That of a row with more is no
+        larger a part of its norm.
+        """
+        gamma = 2.0 * (self.width + 4) * float(np.finfo(precision).eps)
+        size = np.linalg.norm(W[self._there] * self._scale[:, None])
+        mean = np.linalg.norm(self.mean[self._there] / self._scale)
+        return gamma * float(size * (self._root_norm * np.sqrt(clear) + mean))
 
     def of_rows(self, rows: Rows) -> Float[Array, "n l"]:
         """Return rows whitened: their squared norms are leverages less 1/n."""
@@ -183,6 +214,7 @@ class _Projections:
     def __init__(
         self, whitening: _Whitening, k: int, clear: float, rng: np.random.Generator
     ) -> None:
+        self._precision = np.dtype(np.float64)
         draws = [
             rng.standard_normal((k, whitening.width)) / np.sqrt(k)
             for k in sorted({k, _MOST})
@@ -190,6 +222,10 @@ class _Projections:
         self._W = [whitening.weights(omega) for omega in draws]
         self._shifts = [whitening.mean @ W for W in self._W]
         self._bounds = [_SHARES[len(omega)] * clear for omega in draws]
+        root, single = float(np.sqrt(self._bounds[0])), np.dtype(np.float32)
+        rounding = whitening.rounding(self._W[0], clear, single)
+        if rounding <= _ROUNDED * root:
+            self._precision, self._bounds[0] = single, (root - rounding) ** 2
         # What the projected rows' cross-product matrix lacks yet.
         self._lacking = draws[0] @ draws[0].T
 
@@ -198,7 +234,10 @@ class _Projections:
         stages = list(zip(self._W, self._shifts, self._bounds, strict=True))
         (W, shift, bound), later = stages[0], stages[1:]
         for part in _parts(blocks, _PART_NUMBERS):
-            Z = _product(part, W)
+            if self._precision.itemsize < W.itemsize and not hasattr(part, "indptr"):
+                Z = _rounded_product(part, W.astype(self._precision))
+            else:
+                Z = _product(part, W)
             Z -= shift
             self._lacking -= Z.T @ Z
             # Not by its opposite: where a cell is missing, no comparison holds.
@@ -266,12 +305,28 @@ def _parts(blocks: Iterator[Rows], numbers: int) -> Iterator[Rows]:
             yield block[start : start + step]
 
 
+def _rounded_product(
+    rows: Float[Array, "n p"], W: Float[Array, "p k"]
+) -> Float[Array, "n k"]:
+    """Return ``rows @ W``, of rows rounded to the precision of W."""
+    Z, start = np.empty((len(rows), W.shape[1])), 0
+    # Cells beyond that precision become infinite, and their rows are not cleared.
+    with np.errstate(over="ignore", invalid="ignore"):
+        for part in _parts(iter([rows]), _CACHE_NUMBERS):
+            stop = start + len(part)
+            Z[start:stop] = part.astype(W.dtype) @ W
+            start = stop
+    return Z
+
+
 def _product(rows: Rows, W: Float[Array, "p k"]) -> Float[Array, "n k"]:
     """Return ``rows @ W``."""
     if hasattr(rows, "indptr"):
         return rows @ W
     Z = np.empty((len(rows), W.shape[1]))
     step = max(_UNCOPIED // max(W.size, 1), 8)
+    if not any(used.get("architecture") in _COPY_NOTHING for used in blas().info()):
+        step = max(len(rows), 1)
     for start in range(0, len(rows), step):
         np.matmul(rows[start : start + step], W, out=Z[start : start + step])
     return Z

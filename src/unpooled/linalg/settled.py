@@ -36,6 +36,8 @@ Accept = Callable[[Arrays, Arrays], bool]
 # Largest difference between two machines, in units of the operand; it grows with the
 # number of rows, of which this many have it.
 TOLERANCE, _ROWS = 1e-12, 256
+# Of what is solved for behind a decomposition, relative to the largest entry.
+_SOLVED = 1e-8
 # Equal eigenvalues of more vectors than these are left as they come.
 _MOST_TIED = 64
 # A row of which less than this lies in a span counts as outside it.
@@ -175,6 +177,23 @@ def near(
 def by_nearness(found: Arrays, own: Arrays) -> bool:
     """Accept arrays each of which is near this machine's, in units of its largest."""
     return all(near(found[key], own[key], rows=len(own[key].T)) for key in own)
+
+
+def by_closeness(found: Arrays, own: Arrays) -> bool:
+    """Accept arrays that solvers made of settled ones: ill-conditioned, a few digits.
+
+    What they are used for is about all rows alike, so that a change of the last digits
+    tells no more of one row than of any other.
+    """
+    return all(
+        bool(
+            (
+                np.abs(found[key] - own[key])
+                <= _SOLVED * np.abs(own[key]).max(initial=0.0)
+            ).all()
+        )
+        for key in own
+    )
 
 
 def is_orthonormal(V: Float[Array, "p k"]) -> bool:

@@ -78,7 +78,11 @@ def ridge_weights(
 
     If W are weights of whitened columns, these are the weights of the columns of X.
     """
-    _, s, V = _thin(X)
+    # Of the triangle of X = Q R alone, which has the same s and V.
+    tall = len(X) > X.shape[1]
+    _, s, V = _thin(
+        scipy.linalg.qr(X, mode="r")[0][: X.shape[1]] if tall else X, len(X)
+    )
     root = _roots(s / np.sqrt(len(X) - 1), c)
     return V @ (V.T @ W / root[:, None])
 
@@ -89,9 +93,9 @@ def _roots(deviation: Float[Array, " l"], c: float) -> Float[Array, " l"]:
 
 
 def _thin(
-    X: Float[Array, "n p"],
+    X: Float[Array, "n p"], n: int = 0
 ) -> tuple[Float[Array, "n l"], Float[Array, " l"], Float[Array, "p l"]]:
-    """Return the singular values above rounding and their vectors."""
+    """Return the singular values above the rounding of n rows, and their vectors."""
     U, s, Vt = scipy.linalg.svd(X, full_matrices=False)
-    firm = s > max(X.shape) * np.finfo(float).eps * s.max(initial=0.0)
+    firm = s > max(*X.shape, n) * np.finfo(float).eps * s.max(initial=0.0)
     return U[:, firm], s[firm], Vt[firm].T

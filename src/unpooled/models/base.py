@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
@@ -16,6 +17,7 @@ from unpooled.arrays import Array, Float
 from unpooled.coordinator.step_call import Needs
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
+from unpooled.linalg.settled import by_closeness, settled
 from unpooled.models.metrics.catalogue import METRICS
 from unpooled.protocol.step import Step, home_of
 from unpooled.results.citations import Citation, plain_citation
@@ -48,6 +50,8 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
     _partitions = ("rows",)
     # Whether cells of rows may be missing.
     _missing = False
+    # Whether columns of categories may be among those it reads.
+    _reads_categories = False
     # Partitions on which `transform` of a federation gives a view of it. Elsewhere it
     # gives scores, which leave the silos or stay there.
     _gives_views: tuple[str, ...] = ("rows",)
@@ -60,6 +64,9 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
     _disclosed: tuple[str, ...] = ()
     # Names of the scores by which a study judges it on new rows.
     _scored_by: tuple[str, ...] = ()
+    # Fitted attributes whose last digits differ between machines, because BLAS computes
+    # them behind the last decomposition.
+    _computed: tuple[str, ...] = ()
     # Steps of other files that this model runs under its own name, such as
     # "pca.local_total"; a module stands for all steps that it declares.
     _steps: tuple[Step | ModuleType, ...] = ()
@@ -83,8 +90,6 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
         -------
         self
         """
-        import numpy as np
-
         self._forget()
         federation = check_federation(self, X)
         if federation.partition not in self._partitions:
@@ -96,6 +101,7 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
         try:
             with federation.calling(self, **({} if y is None else {"y": y})):
                 self._fit(federation, y)
+                self._settle()
             inputs = self._inputs(federation, y)
         except BaseException:
             self._forget()
@@ -130,6 +136,25 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
     def _n_planned(self) -> int:
         """Return how many classes a plan assumes, which does not know their names."""
         return 2
+
+    def _settle(self) -> None:
+        """Take the last digits of the attributes `_computed` from where all ends do.
+
+        Silos that follow go on with a fitted model only if it is the coordinator's, bit
+        for bit: to judge its predictions, say.
+        """
+        own = {name: np.asarray(vars(self)[name]) for name in self._computed_here()}
+        if not own:
+            return
+        finite = {name: np.nan_to_num(value) for name, value in own.items()}
+        found = settled("fitted attributes", lambda: finite, by_closeness)
+        for name, value in own.items():
+            taken = np.where(np.isfinite(value), found[name], value)
+            scalar = isinstance(vars(self)[name], float)
+            setattr(self, name, float(taken) if scalar else taken)
+
+    def _computed_here(self) -> list[str]:
+        return [name for name in self._computed if name in vars(self)]
 
     def _forget(self) -> None:
         """Drop all fitted attributes; parameters and the state of a search stay."""

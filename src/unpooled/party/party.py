@@ -37,6 +37,12 @@ from unpooled.party.rules.unusable_cells import (
 from unpooled.party.session import Session
 from unpooled.party.steps.asked_step import AskedStep
 from unpooled.party.views.view import View
+from unpooled.protocol.block_levels import (
+    common_blocks,
+    counting,
+    held,
+    own_levels,
+)
 from unpooled.protocol.computing_party import STAGES
 from unpooled.protocol.library_build import library_build
 from unpooled.protocol.message import Bytes, Framed, Message, decode, digest, framed
@@ -196,6 +202,8 @@ class Party:
                 "offer group key": self._offer_group_key,
                 "accept group key": self._accept_group_key,
                 **dict.fromkeys(STAGES, lambda m: self._session(m).computing.answer(m)),
+                "count blocks": self._count_blocks,
+                "share blocks": self._share_blocks,
                 "plan": self._plan,
                 "leave": self._leave,
                 "match": self._match,
@@ -333,18 +341,61 @@ class Party:
         self._session(message).accept_group_key(header["leader"], sealed)
         return {"kind": "accepted"}, {}
 
+    def _count_blocks(self, message: Message) -> Answer:
+        """Add this silo to those that have as many blocks, for the silos alone."""
+        if self.partition != "rows":
+            raise Refusal("partition")
+        session, where = self._answering(message), session_of(message)
+        number = message.header["round"]
+        check_round(number, self._answered.get(where, (0, "", b""))[0])
+        self._answered[where] = (number, "", b"")
+        request = counting(*where, number)
+        parties, cuts = session.parties, self._studies.cuts
+        self.policy.check_parties(len(parties))
+        self.policy.check_rows(self.table.n_rows)
+        asked = AskedStep(request, held, View(self.table, ()), self.policy)
+        n_entries = self._studies.check(asked, parties)
+        levels = own_levels(
+            cuts.n_own_blocks(self.table), discloses=self.policy.allow_disclosed
+        )
+        arrays, header, lines = session.conceal_levels(request, levels)
+        seals = self._studies.write_round(
+            asked,
+            session.answered(asked),
+            self.name,
+            parties,
+            lines,
+            request=request.step,
+            digests={name: digest(array.data) for name, array in arrays.items()},
+            n_entries=n_entries,
+        )
+        return {"kind": "released", "seals": seals, **header}, arrays
+
+    def _share_blocks(self, message: Message) -> Answer:
+        """Take how many blocks enough silos have; blocks beyond them are merged."""
+        session, sealed = self._session(message), message.header["sealed"]
+        total = session.open_levels(
+            message.arrays["silos"], {p: bytes.fromhex(s) for p, s in sealed.items()}
+        )
+        most = common_blocks(total, len(session.parties))
+        self._studies.cuts.take_common(self.table, most)
+        return {"kind": "shared"}, {}
+
     def _plan(self, message: Message) -> Answer:
         """Return the rule that would refuse a planned step; empty where none would.
 
         With a rule about cells come the names of the columns that have them, and for a
         model that takes no constant column those that are constant here. A silo that
         allows its own values to be seen names the columns of which one row carries half
-        of a direction.
+        of a direction. The reply names the columns in which the rows of the step are
+        complete, so that later requests of the plan can be compared with it.
         """
         header = message.header
         complete, varying = header.get("complete", False), header.get("varying", False)
-        matched = header.get("matched", True)
+        matched, earlier = header.get("matched", True), header.get("earlier", [])
         if not type(complete) is type(varying) is type(matched) is bool:
+            raise Refusal("malformed_message")
+        if not isinstance(earlier, list) or not all(map(_are_names, earlier)):
             raise Refusal("malformed_message")
         table = self.aligned_rows.table_of(str(header["study"]), self.table)
         session = Session(
@@ -359,28 +410,37 @@ class Party:
             self.partition,
             cut=self._studies.cuts.of,
         )
+        read: dict[str, Any] = {}
         try:
             self._studies.check_refusals()
             self._check_partition(message)
             asked = session.check(Request.from_message(message, {}))
             # No refusal of a private release depends on a row.
             matched = matched and asked.rho <= 0.0
+            if isinstance(asked.view, View) and self.partition == "rows":
+                read = {"complete_in": asked.view.complete_in}
             if matched:
                 self._cells.check(asked, table.label, complete=complete)
-            self._studies.foresee(asked, session.parties, self.partition)
+            self._studies.foresee(asked, session.parties, self.partition, earlier)
             constant = self._cells.constant(asked) if varying and matched else []
         except (Refusal, ReleaseRefusedError) as refusal:
             found = isinstance(refusal, RefusedColumns)
             columns = list(refusal.columns) if found else []
-            self._studies.refused(header, refusal.rule, message.digests, of_table=found)
+            about = refusal.about if found else None
+            self._studies.refused(
+                *(header, refusal.rule, message.digests),
+                of_table=found and about is None,
+                about=about,
+            )
             if isinstance(refusal, Refusal) and refusal.detail:
                 self.explained[refusal.rule] = refusal.detail
                 log.info("%s would refuse a request: %s", self.name, refusal)
-            return {"kind": "planned", "rule": refusal.rule, "columns": columns}, {}
+            said = {"kind": "planned", "rule": refusal.rule, "columns": columns}
+            return said | read, {}
         if constant:
             # It tells of the rows as a refusal does, and is counted as one.
             self._studies.refused(header, CONSTANT, message.digests, of_table=True)
-        said = {"kind": "planned", "rule": "", "columns": []}
+        said = {"kind": "planned", "rule": "", "columns": []} | read
         if self.policy.allow_disclosed and self.noteworthy_columns:
             said["carried"] = list(self.noteworthy_columns)
         return said | ({"constant": constant} if varying else {}), {}
@@ -568,6 +628,10 @@ def _of_study(message: Message) -> str:
     study = message.header.get("study")
     named = isinstance(study, str) and NAME.fullmatch(study)
     return f" of the study {study}" if named else ""
+
+
+def _are_names(columns: Any) -> bool:
+    return isinstance(columns, list) and all(isinstance(c, str) for c in columns)
 
 
 def _goes_with_others(request: Request) -> bool:

@@ -26,6 +26,7 @@ from unpooled.party.steps.run_step import run_step
 from unpooled.party.views.session_views import SessionViews
 from unpooled.party.views.view import FindCut, View
 from unpooled.protocol.answered import Answered
+from unpooled.protocol.block_levels import held
 from unpooled.protocol.computing_party import ComputingParty
 from unpooled.protocol.ledger_lines import Lines, ledger_lines
 from unpooled.protocol.neighbour_messages import Inbox
@@ -49,7 +50,7 @@ from unpooled.secure.sums.fixed_point import Code
 from unpooled.secure.sums.masking import MaskedSum, unveil, veil
 from unpooled.secure.sums.plain import PlainSum
 from unpooled.secure.sums.secure_sum import SecureSum
-from unpooled.secure.sums.total_check import check_sums, seal_sums
+from unpooled.secure.sums.total_check import check_sums, check_total, seal_sums
 
 
 @final
@@ -162,6 +163,7 @@ class Session:
         self._computing: ComputingParty | None = None
         self._view_arrays: dict[str, Array] = {}
         self._veiled: dict[tuple[int, str], _VeiledTotal] = {}
+        self._levels: _VeiledTotal | None = None
         # The rule by which the present round's values have no code.
         self._marked = ""
 
@@ -224,6 +226,52 @@ class Session:
         """End the session's comparison process, if it has one."""
         if self._computing is not None:
             self._computing.close()
+
+    def conceal_levels(
+        self, request: Request, levels: Float[Array, " l"]
+    ) -> tuple[dict[str, Array], dict[str, Any], Lines]:
+        """Return the silo's part of who has how many blocks, as it may leave.
+
+        Returns
+        -------
+        (dict of str to array, dict, list)
+            Array and header of the reply, and the lines of the ledger.
+        """
+        if self._sum is None:
+            raise Refusal("out_of_order")
+        ((name, declared),) = held.declared.items()
+        form, context = WireFormat.of(declared, {}, {}), request.context(name)
+        code = form.code(len(self.parties), context)
+        words = self._sum.conceal(form.flattened(levels), code, context)
+        header = dict[str, Any]()
+        if self._is_masked:
+            if self.party == self.parties[0]:
+                veil(words, code, self._key_of_group(), context)
+            header["checks"] = self._checks(request, {name: words})
+        self._levels = _VeiledTotal(form, code, context)
+        lines = ledger_lines(
+            request, held, {}, self.protection, self.parties, self.party
+        )
+        return {name: words}, header, lines
+
+    def open_levels(
+        self, words: Array, sealed: Mapping[str, bytes]
+    ) -> Float[Array, " l"]:
+        """Return how many silos have how many blocks, once in a session."""
+        if (asked := self._levels) is None:
+            raise Refusal("out_of_order")
+        self._levels = None
+        masked = self._is_masked
+        shape, dtype = asked.form.words(asked.code if masked else None)
+        if words.shape != shape or words.dtype != dtype:
+            raise Refusal("wrong_total")
+        if not masked:
+            return words
+        if set(sealed) != set(self.parties):
+            raise Refusal("wrong_total")
+        key = self._key_of_group()
+        check_total(words, sealed, key, asked.context)
+        return unveil(words, asked.code, key, asked.context)
 
     def keys_for_matching(self) -> tuple[Mapping[str, bytes], bytes]:
         """Return the key shared with every peer, and the one that all parties share."""

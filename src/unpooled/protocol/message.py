@@ -90,9 +90,16 @@ def pieces(
     `decode` reads pieces too, so an array of gigabytes is never copied.
     """
     digests = digests or {}
-    parts = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    # Unlike `ascontiguousarray` it leaves a single number without axes.
+    parts = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     manifest = [
-        [name, part.dtype.str, list(part.shape), digests.get(name) or digest(part.data)]
+        # The shape before: a number becomes an array of one.
+        [
+            name,
+            part.dtype.str,
+            list(np.shape(arrays[name])),
+            digests.get(name) or digest(part.data),
+        ]
         for name, part in parts.items()
     ]
     text = canonical({"header": header, "arrays": manifest})

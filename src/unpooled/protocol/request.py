@@ -80,6 +80,8 @@ class Request:
         Of an exchanged step, the neighbours of each party.
     inbox : mapping of str to Sealed
         The sealed arrays of neighbours from the last such round, by release.
+    digests : mapping of str to str
+        Of public arrays, as the message that brought them was checked against.
     """
 
     study: str
@@ -95,6 +97,7 @@ class Request:
     told: tuple[Told, ...] = ()
     topology: Graph | None = None
     inbox: Mapping[str, Sealed] = field(default_factory=dict)
+    digests: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @cached_property
     def view_digest(self) -> str:
@@ -129,7 +132,7 @@ class Request:
     @cached_property
     def chosen_record(self) -> dict[str, Any]:
         """The same as JSON values, arrays by their digests."""
-        return public_record(self.chosen)
+        return public_record(self.chosen, self.digests)
 
     def answered(
         self, n_features: int, keys: Mapping[str, str], protection: str
@@ -265,6 +268,11 @@ class Request:
             told=told,
             topology=_topology(header.get("topology")),
             inbox=inbox,
+            digests={
+                name: message.digests[f"public.{name}"]
+                for name in header["public"]
+                if f"public.{name}" in message.digests
+            },
         )
 
 

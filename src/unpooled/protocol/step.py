@@ -72,7 +72,7 @@ class Step:
         and bind letters that no table knows, such as k.
     sparse : bool
         Whether X may be a SciPy array in CSR form; others get dense blocks.
-    fitted_by, by_column, affine, own_rows : see `derived`
+    fitted_by, by_column, affine, own_rows, of_source : see `derived`
     polynomial : Polynomial or None, whose sign is learned of a compared step
     reuses : bool
         The silo keeps the totals, and runs the step on new rows only.
@@ -99,6 +99,7 @@ class Step:
     by_column: bool | str = False
     affine: bool = False
     own_rows: bool = False
+    of_source: bool = False
     polynomial: Polynomial | None = None
     reuses: bool = False
     between_two: bool = False
@@ -248,6 +249,7 @@ def derived(
     by_column: bool | str = False,
     affine: bool = False,
     own_rows: bool = False,
+    of_source: bool = False,
 ) -> Callable[[Callable[..., Any]], Step]:
     """Declare a transform of rows that views apply inside the silo.
 
@@ -269,11 +271,21 @@ def derived(
         On a row partition it reads what the silo kept of all of its own rows, and is
         applied to all rows, never to a fold. Without it a transform that reads `kept`
         is for column partitions alone.
+    of_source : bool, default False
+        It has no value for some rows, and a silo refuses where it has such rows. So it
+        reads the table's own columns, imputed or not, and none that a transform made:
+        otherwise that refusal would compare cells with a number that somebody chose.
     """
 
     def declare(function: Callable[..., Any]) -> Step:
         step = _declaring("derived", "rows", takes, {}, fitted_by)(function)
-        return replace(step, by_column=by_column, affine=affine, own_rows=own_rows)
+        return replace(
+            step,
+            by_column=by_column,
+            affine=affine,
+            own_rows=own_rows,
+            of_source=of_source,
+        )
 
     return declare
 

@@ -269,10 +269,23 @@ def split_address(address: str) -> tuple[str, str]:
     return study, view
 
 
-def public_record(public: Mapping[str, Any]) -> dict[str, Any]:
-    """Return public arguments as JSON values, arrays by their digests."""
+def public_record(
+    public: Mapping[str, Any], digests: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Return public arguments as JSON values, arrays by their digests.
+
+    Parameters
+    ----------
+    public : mapping of str to object
+        JSON values and arrays.
+    digests : mapping of str to str, optional
+        `array_digest` of arrays for which it is known.
+    """
+    known = digests or {}
     return {
-        name: {"array": array_digest(value)} if isinstance(value, np.ndarray) else value
+        name: {"array": known.get(name) or array_digest(value)}
+        if isinstance(value, np.ndarray)
+        else value
         for name, value in sorted(public.items())
     }
 
@@ -298,7 +311,8 @@ def features_of_records(records: Sequence[Mapping[str, Any]]) -> str:
         if record["operation"] == "select":
             if kept and kept[-1]["operation"] == "select":
                 kept.pop()
-            if kept and kept[-1]["columns"] == record["columns"]:
+            # The choice of complete rows names no columns.
+            if kept and kept[-1].get("columns") == record["columns"]:
                 continue
         kept.append(record)
     return digest(canonical(kept))

@@ -12,11 +12,34 @@ from typing import Any
 
 
 class _Report(ModuleType):
-    def __call__(self, model: Any, federation: Any, path: Any, **options: Any) -> Path:
+    # The parameters again: what a notebook shows of them is this signature.
+    def __call__(
+        self,
+        model: Any,
+        federation: Any,
+        path: Any,
+        *,
+        title: str | None = None,
+        purpose: Any = None,
+        controllers: Any = None,
+        contact: Any = None,
+        legal_basis: Any = None,
+        retention: Any = None,
+    ) -> Path:
         """Write the report; see `unpooled.report.html.report`."""
         from unpooled.report.html import report
 
-        return report(model, federation, path, **options)
+        return report(
+            model,
+            federation,
+            path,
+            title=title,
+            purpose=purpose,
+            controllers=controllers,
+            contact=contact,
+            legal_basis=legal_basis,
+            retention=retention,
+        )
 
 
 sys.modules[__name__].__class__ = _Report

@@ -28,7 +28,15 @@ MOST_ROWS = 30
 
 Value = str | int | float | bool | None
 Kind = Literal[
-    "text", "number", "signed", "share", "p-value", "count", "seconds", "setting"
+    "text",
+    "figures",
+    "number",
+    "signed",
+    "share",
+    "p-value",
+    "count",
+    "seconds",
+    "setting",
 ]
 
 
@@ -42,6 +50,7 @@ def _setting(value: Any) -> str:
 
 _WRITERS: Mapping[str, Callable[[Any], str]] = {
     "text": str,
+    "figures": str,
     "number": number,
     "signed": signed,
     "share": per_cent,
@@ -62,7 +71,8 @@ class Column:
     heading : str
         As people read it, such as "Cumulative share".
     kind : str
-        What the values are: "text"; "number", a measured number; "signed", a number
+        What the values are: "text"; "figures", numbers that are written out, such as
+        "3.1 (0.4)"; "number", a measured number; "signed", a number
         within [-1, 1] such as a loading; "share", a part of 1, which is written as a
         percentage; "p-value"; "count", a whole number; "seconds"; "setting", a text,
         number or truth value.
@@ -86,7 +96,7 @@ class Column:
     @property
     def numeric(self) -> bool:
         """Whether cells are numbers, which are aligned at the right."""
-        return self.kind not in ("text", "setting")
+        return self.kind not in ("text", "figures", "setting")
 
     def text(self, value: Value) -> str:
         """Return a value as people read it; a missing one is empty."""

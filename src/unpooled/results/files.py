@@ -23,7 +23,7 @@ from unpooled.data.atomic_file import replacing
 from unpooled.errors import DataError
 from unpooled.results.exhibits import Table, Value
 from unpooled.results.formats import clean
-from unpooled.results.plots.image_files import image
+from unpooled.results.plots.image_files import images
 from unpooled.results.summary import Summary
 
 _SHEET_LETTERS = 31  # of a sheet's name, which Excel limits
@@ -99,9 +99,9 @@ def write_pictures(folder: Path, steps: Sequence[StepResults]) -> list[Path]:
     for one in steps:
         for exhibit in one.summary.exhibits:
             if (picture := exhibit.picture) is not None:
-                for form in ("svg", "png"):
+                for form, content in images(picture, ("svg", "png")):
                     path = folder / one.step / f"{picture.name}.{form}"
-                    found.append(_write(path, image(picture, form)))
+                    found.append(_write(path, content))
     return found
 
 

@@ -13,7 +13,7 @@ from unpooled.errors import StudyError
 from unpooled.federation.federation import Federation
 from unpooled.federation.layout import Layout
 from unpooled.federation.matching import how_to_match, with_matching
-from unpooled.federation.planning.dry_run import DryRun, planned_message
+from unpooled.federation.planning.dry_run import DryRun, add_rows_read, planned_message
 from unpooled.federation.planning.plan import Plan
 from unpooled.models.files.model_record import record_of
 from unpooled.party.following import StudyText
@@ -290,6 +290,7 @@ def _refusals(
 ) -> list[tuple[tuple[str, str, str], tuple[str, ...]]]:
     """Return what the party would refuse, each once, with the columns it names."""
     refusals = dict[tuple[tuple[str, str, str], tuple[str, ...]], None]()
+    earlier = list[tuple[str, ...]]()
     for request, needs in dry.requests:
         asked = planned_message(
             request,
@@ -297,8 +298,10 @@ def _refusals(
             layout.partition,
             needs=needs,
             matched=layout.matching != "ids",
+            earlier=earlier,
         )
         header = decode(party.handle(asked)).header
+        add_rows_read(earlier, header)
         if rule := str(header.get("rule", "")):
             columns = tuple(map(str, header.get("columns", ())))
             refusals[(party.name, request.step, rule), columns] = None

@@ -18,7 +18,10 @@ from unpooled.errors import DataError, StudyError
 from unpooled.federation.federation import Federation
 from unpooled.federation.planning.dry_run import plan
 from unpooled.federation.planning.plan import Plan
-from unpooled.models.model_selection.cross_validation import CrossValidation
+from unpooled.models.model_selection.cross_validation import (
+    CrossValidation,
+    fills_within_folds,
+)
 from unpooled.results.summary import Summary
 from unpooled.study.evaluation_results import evaluation_exhibits
 from unpooled.study.pipeline import unfitted_pipeline
@@ -51,6 +54,8 @@ class Evaluation:
         model that was not fitted on them: those of all folds, added.
     responses : dict of str to dict of str to list of float
         By the name of the score, each predicted column's own; of regressions.
+    fills : bool
+        Whether each fold's fit computed what it filled missing cells with.
     """
 
     cv: int
@@ -60,6 +65,7 @@ class Evaluation:
     classes: list[Any] = field(default_factory=list)
     confusion_matrix: list[list[int]] = field(default_factory=list)
     responses: Mapping[str, Mapping[str, list[float]]] = field(default_factory=dict)
+    fills: bool = False
 
     def summary(self) -> Summary:
         """Return its tables: scores by fold, and what they were computed from."""
@@ -96,6 +102,7 @@ class Evaluation:
                     str(name): _lists(of_responses)
                     for name, of_responses in content.get("responses", {}).items()
                 },
+                fills=bool(content.get("fills", False)),
             )
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as wrong:
             raise StudyError(f"{path} is not an evaluation: {wrong}.") from wrong
@@ -146,6 +153,7 @@ def evaluate(study: StudyFile, federation: Federation) -> Evaluation:
             name: dict(zip(targets, own.T.tolist(), strict=True))
             for name, own in vars(found).get("response_scores_", {}).items()
         },
+        fills=fills_within_folds(found.estimator),
     )
 
 

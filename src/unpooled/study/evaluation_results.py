@@ -8,6 +8,7 @@ import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.models.metrics.classification import Confusion
+from unpooled.models.model_selection.cross_validation import FILLED_WITHIN_FOLDS
 from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, Table
 from unpooled.results.formats import listed, number, per_cent
 from unpooled.results.plots.confusion_plots import confusion_matrix
@@ -85,6 +86,8 @@ def _scores(judged: "Evaluation") -> Exhibit:
     meant = [_MEANINGS[name] for name in names if name in _MEANINGS]
     if meant:
         text += f" There, {listed(meant)}."
+    if judged.fills:
+        text += f" {FILLED_WITHIN_FOLDS}"
     return Exhibit("Scores on new rows", text, [table])
 
 

@@ -359,7 +359,7 @@ def _silo_log(place: RunFolder) -> Iterator[None]:
     """
     log = logging.getLogger("unpooled.party")
     path = place.path / "silos" / "log.txt"
-    level, handler = log.level, logging.FileHandler(path, delay=True)
+    level, handler = log.level, logging.FileHandler(path, encoding="utf-8", delay=True)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     log.addHandler(handler)
     log.setLevel(logging.INFO)

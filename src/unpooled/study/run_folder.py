@@ -40,6 +40,7 @@ from unpooled.ledger import Ledger
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.files.model_file import check_version, library_version, load, save
 from unpooled.party.memory.audit_state import LoggedStudy
+from unpooled.posix import lock
 from unpooled.protocol.message import digest
 from unpooled.study.study_file import StudyStep
 
@@ -331,20 +332,9 @@ class RunFolder:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other processes from running in this folder at the same time."""
-        try:
-            import fcntl
-        except ImportError:
-            # Windows has no such locks: two runs in one folder are not prevented.
-            yield
-            return
-        # The system releases the lock when the process ends, however it ends.
         with (self.path / "log.txt").open("ab") as stream:
-            try:
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as held:
-                raise StudyError(
-                    f"Another process is running a study in {self.path}."
-                ) from held
+            if not lock(stream):
+                raise StudyError(f"Another process is running a study in {self.path}.")
             yield
 
     def _model_file(self, number: int, step: str) -> Path:

@@ -21,7 +21,8 @@ from unpooled.study.run_folder import RunFolder, check_free, digest_of
 from unpooled.study.study_file import StudyFile
 from unpooled.study.submitted import Submitted, check_unused
 
-_PAUSE = 0.5  # seconds between two requests to the server
+_PAUSE = 0.2  # seconds between two requests to the server
+_GRACE = 0.5  # seconds after which a silo that did not answer is asked once more
 # Seconds that a job has at least to start a process at every end; NVFlare itself gives
 # up on a silo after 60.
 _START = 70.0
@@ -249,7 +250,7 @@ def _check_connected(study: StudyFile, session: Submission) -> None:
     absent = set(study.parties) - session.present()
     if absent:
         # A silo may be slow once.
-        time.sleep(_PAUSE)
+        time.sleep(_GRACE)
         absent &= set(study.parties) - session.present()
     if not absent:
         return

@@ -81,7 +81,9 @@ def test_label_with_nulls_is_float_in_every_block(frame):
 
 
 def test_text_is_refused_by_name_with_the_remedy(frame):
-    with pytest.raises(DataError, match=r"'sex' \(.*Encode them as numbers"):
+    with pytest.raises(
+        DataError, match=r"'sex' \(.*columns of categories \(categorical\)"
+    ):
         FrameTable(frame)
 
     assert FrameTable(frame, Roles(columns=["age"])).columns == ("age",)

@@ -9,16 +9,19 @@ import threading
 import pytest
 
 import kit_folders
+from connect_proxy import connect_proxy
 from unpooled.errors import StudyError
 from unpooled.federation.nvflare.hardening import harden
 from unpooled.federation.nvflare.startup_kits import (
     address_of,
     check_connection,
+    check_health,
     command_of,
     environment,
     expires_soon,
     expiry_of,
 )
+from unpooled.posix import lock
 
 FILE = """\
 [federation]
@@ -26,6 +29,7 @@ name = "{name}"
 server = "localhost"
 port = {port}
 coordinator = "alice@example.org"
+transport = "grpc"
 [silos.va]
 """
 
@@ -166,6 +170,70 @@ def test_the_federation_s_server_is_reached(kits):
     address = check_connection(kits[0] / "silos" / "va")
 
     assert (address.host, address.participant) == ("localhost", "va")
+
+
+def test_the_server_is_reached_through_a_proxy(kits, monkeypatch):
+    silo = kits[0] / "silos" / "va"
+    port = address_of(silo).port
+    with connect_proxy({"localhost": "127.0.0.1"}) as proxy:
+        monkeypatch.setenv("https_proxy", f"http://me:p%40ss@127.0.0.1:{proxy.port}")
+        check_connection(silo)
+
+        assert proxy.asked == [f"CONNECT localhost:{port} HTTP/1.1"]
+        # base64 of me:p@ss
+        assert "Proxy-Authorization: Basic bWU6cEBzcw==" in proxy.headers
+
+        # What no_proxy has is reached directly.
+        monkeypatch.setenv("no_proxy", "example.org, localhost")
+        check_connection(silo)
+        assert len(proxy.asked) == 1
+
+
+def test_a_proxy_that_refuses_is_named(kits, monkeypatch):
+    with connect_proxy({}) as proxy:
+        monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{proxy.port}")
+        says = f"the proxy 127.0.0.1, port {proxy.port}, answered 403 Forbidden"
+        with pytest.raises(StudyError, match=says):
+            check_connection(kits[0] / "silos" / "va")
+
+
+@pytest.mark.parametrize("address", ["https://u:hidden@proxy:1", "u:hidden@proxy:1"])
+def test_an_address_that_is_no_proxy_s_is_not_repeated(kits, monkeypatch, address):
+    monkeypatch.setenv("https_proxy", address)
+
+    with pytest.raises(StudyError, match="not of the form http://host:port") as said:
+        check_connection(kits[0] / "silos" / "va")
+
+    assert "hidden" not in str(said.value)
+
+
+def test_a_proxy_that_is_not_used_is_mentioned(kits, tmp_path, monkeypatch):
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
+    with socket.create_server(("localhost", 0)) as closed:
+        port = closed.getsockname()[1]
+    kit = kit_folders.silo(tmp_path / "va", "va", f"localhost:{port}")
+    for name in ("rootCA.pem", "client.crt", "client.key"):
+        own = kits[0] / "silos" / "va" / "startup" / name
+        (kit / "startup" / name).write_bytes(own.read_bytes())
+
+    with pytest.raises(StudyError, match='provisioned with transport = "grpc"'):
+        check_connection(kit)
+
+
+def test_health_is_that_the_process_runs_and_the_server_answers(kits, tmp_path):
+    silo, server = kits[0] / "silos" / "va", kits[0] / "server"
+    for kit in (silo, server):
+        with pytest.raises(StudyError, match="No process runs the kit"):
+            check_health(kit)
+    with contextlib.ExitStack() as running:
+        for kit in (silo, server):
+            stream = running.enter_context((kit / ".running").open("ab"))
+            assert lock(stream)
+        assert "localhost, port" in check_health(silo)
+        # Its second port is closed here.
+        port = address_of(silo).port + 1
+        with pytest.raises(StudyError, match=f"The server's port {port} does not"):
+            check_health(server)
 
 
 def test_another_federation_s_silo_notices(kits):

@@ -155,9 +155,9 @@ def test_what_the_silos_say_to_a_plan_holds_no_numbers(here):
     for _, data in here.wire.received:
         message = decode(data)
         assert message.arrays == {}
-        known = {"party", "request", "kind", "rule", "columns"}
-        assert set(message.header) == known
-        assert (message.header["rule"], message.header["columns"]) == ("", [])
+        said = {"rule": "", "columns": [], "complete_in": []}
+        assert set(message.header) == {"party", "request", "kind", *said}
+        assert {name: message.header[name] for name in said} == said
 
 
 def test_refusals_are_foretold_and_come_true():

@@ -128,3 +128,16 @@ def test_missing_and_constant_numbers_are_refused():
     frames["s0"] = frames["s0"].assign(age=np.nan)
     with pytest.raises(Exception, match="missing"):
         up.FAMD().fit(up.simulate(frames, categorical=CODED))
+
+
+def test_results_draw_numbers_in_a_circle_and_name_missing_cells():
+    frames = {s: ROWS.iloc[i::3].copy() for i, s in enumerate("abc")}
+    for frame in frames.values():
+        frame.iloc[:6, 2] = None
+    exhibits = up.FAMD(2).fit(up.simulate(frames, categorical=CODED)).summary().exhibits
+    pictures = [one.picture.name for one in exhibits if one.picture]
+    assert pictures == ["correlation_circle", "category_map"]
+    assert "“nan” stands for missing cells" in exhibits[2].text
+    # One component has no plane.
+    exhibits = up.FAMD(1).fit(silos()).summary().exhibits
+    assert not any(one.picture for one in exhibits)

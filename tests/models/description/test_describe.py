@@ -157,6 +157,27 @@ def test_without_a_label_there_is_one_group(rows):
     assert "p-value" not in str(model.summary())
 
 
+def test_text_is_counted_by_the_numbers_of_its_names(rows):
+    names = np.array(["ward", "hall", "icu"])
+    frame = rows[["age", "kind"]].assign(site=names[np.arange(300) % 3])
+    encoder = up.ColumnTransformer(
+        [(up.OrdinalEncoder(), "categorical")], remainder="passthrough"
+    ).fit(silos(frame, categorical=["site"]))
+    numbered = encoder.transform(silos(frame, categorical=["site"]))
+
+    found = up.describe(numbered, by="kind", categorical=["site"]).to_frame()
+
+    table = encoder.summary().tables["categories"]
+    of_name = dict(
+        zip(table.column("category"), table.column("encoded_as"), strict=True)
+    )
+    assert of_name == {"hall": 0, "icu": 1, "ward": 2}
+    of_all = found[(found["column"] == "site") & (found["group"] == "all")]
+    assert dict(zip(of_all["category"], of_all["count"], strict=True)) == {
+        number: 100 for number in of_name.values()
+    }
+
+
 def test_heart_disease_over_four_silos():
     federation = up.simulate(heart_disease.load(), label="num")
     model = up.describe(federation, categorical=["sex", "cp", "slope"])

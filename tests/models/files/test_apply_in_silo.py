@@ -1,32 +1,41 @@
 """Fitted models applied in a silo: what the study's views have there, row by row."""
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.pipeline import make_pipeline
 
+import unpooled as up
 from integration.matrix import CASES, model_of, text_of
 from integration.rows import WRITERS
+from logged_silos import place
 from silo_rows import table_of
 from unpooled.data.sources.open_source import open_source
 from unpooled.errors import DataError, StudyError
 from unpooled.models.files.apply_in_silo import apply
 from unpooled.models.files.catalogue import estimators
 from unpooled.models.files.model_file import load
+from unpooled.party.memory.audit_log import AuditLog
+from unpooled.party.memory.kept_arrays import KeptArrays, shared_kept
+from unpooled.party.memory.studies import kept_of_fit
 from unpooled.party.views.view import View
+from unpooled.protocol.view_operations import split_address
 from unpooled.study import Study
+
+# Fixtures of another module.
+__all__ = ["place"]
 
 # Secure comparisons take their time, and their exponents are applied like any others.
 SLOW = ("PowerTransformer", "PCA-power")
 # Whose directions are of columns that each silo whitened for itself.
 NO_SCORES = ("CCA-dcca-power",)
-# Whose means stay in the process of the fit.
-STAYS = ("CentreBySite",)
 BY_ROWS = [
     name
     for name, case in CASES.items()
     if case.partition == "rows"
-    and name not in (*SLOW, *NO_SCORES, *STAYS)
-    and not case.categorical
+    and name not in (*SLOW, *NO_SCORES)
     and hasattr(estimators()[model_of(name)], "transform")
 ]
 # Of people whose columns three silos have.
@@ -45,18 +54,26 @@ def fitted(name, folder):
     return study, load(done.folder / "pipeline.unpooled"), sources["hungary"]
 
 
+def kept(address):
+    """Return what the silo keeps of a fit in this process."""
+    study, view = split_address(address)
+    store = shared_kept("hungary", study)
+    assert store is not None
+    return KeptArrays(view, [store])
+
+
 @pytest.mark.thinned(4)
 @pytest.mark.parametrize("name", BY_ROWS)
 def test_a_silo_writes_what_the_study_reads_of_its_rows(name, tmp_path):
     study, pipeline, source = fitted(name, tmp_path)
-    table = open_source(str(source), label="num")
+    table = open_source(str(source), label="num", categorical=CASES[name].categorical)
     view = study.federation()
     for _, part in pipeline.steps:
         view = part.transform(view)
-    own = View(table_of(view, "hungary"), view.operations)
+    own = View(table_of(view, "hungary"), view.operations, kept)
     wanted = np.concatenate([block.X for block in own.blocks([])])
 
-    n_rows, columns = apply(pipeline, table, tmp_path / "out.csv")
+    n_rows, columns = apply(pipeline, table, tmp_path / "out.csv", kept)
 
     written = pd.read_csv(tmp_path / "out.csv")
     assert n_rows == len(wanted) == 294
@@ -64,18 +81,105 @@ def test_a_silo_writes_what_the_study_reads_of_its_rows(name, tmp_path):
     np.testing.assert_allclose(written.drop(columns="num"), wanted, rtol=1e-9)
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if CASES[name].categorical])
-@pytest.mark.thinned(2)
-def test_a_model_of_categories_says_how_it_is_applied(name, tmp_path):
-    _, pipeline, source = fitted(name, tmp_path)
-    coded = CASES[name].categorical
-    table = open_source(str(source), label="num", categorical=coded)
+def mixed_silos(n=60):
+    """Return three silos of numbers, some missing, and of names."""
+    rng = np.random.default_rng(0)
+    silos = {}
+    for silo in "abc":
+        site = rng.choice(["north", "south", "west"], n).astype(object)
+        frame = pd.DataFrame(
+            {
+                "ward": rng.choice(["1", "02", "icu"], n),
+                "age": rng.normal(60, 9, n),
+                "chol": rng.normal(240, 40, n),
+                "site": site,
+            }
+        )
+        frame.loc[:4, "chol"] = np.nan
+        frame.loc[3:6, "site"] = None
+        silos[silo] = frame
+    return silos
 
-    with pytest.raises(
-        StudyError, match=r"reads columns of categories.*unpooled\.load"
-    ):
-        apply(pipeline, table, tmp_path / "out.csv")
-    assert not (tmp_path / "out.csv").exists()
+
+PIPELINES = {
+    "FAMD": lambda: (
+        up.ColumnTransformer(
+            [(up.SimpleImputer(), ["age", "chol"])], remainder="passthrough"
+        ),
+        up.FAMD(),
+    ),
+    "PCA": lambda: (
+        up.ColumnTransformer(
+            [
+                (up.OneHotEncoder(drop="first"), "categorical"),
+                (up.SimpleImputer(), "numeric"),
+            ]
+        ),
+        up.PCA(2),
+    ),
+    "DerivedColumns": lambda: (
+        up.DerivedColumns({"icu": "ward == 'icu'", "old": "log(age)"}),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+def test_names_of_a_file_are_the_models_categories(name, ending, tmp_path):
+    silos = mixed_silos()
+    categories = ["ward", "site"]
+    federation = up.simulate(silos, categorical=categories)
+    model = make_pipeline(*PIPELINES[name]()).fit(federation)
+    # New rows, of which some names have one row, and one nobody had in the fit.
+    rows = silos["a"][:12].assign(site=["north", "east", *silos["a"].site[2:12]])
+    rows[["chol", "site", "ward", "age"]].to_csv(tmp_path / "new.csv", index=False)
+    table = open_source(str(tmp_path / "new.csv"), categorical=categories)
+    path = up.save(model, tmp_path / "model.unpooled")
+
+    n_rows, columns = apply(load(path), table, tmp_path / f"out{ending}", kept)
+
+    out = tmp_path / f"out{ending}"
+    # A ward is called "02", which is no number.
+    typed = {"dtype": {"ward": str}} if "ward" in columns else {}
+    written = pd.read_csv(out, **typed) if ending == ".csv" else pd.read_parquet(out)
+    order = [*federation.feature_names]
+    wanted = pd.DataFrame(model.transform(rows[order]), columns=columns)
+    assert n_rows == 12
+    pd.testing.assert_frame_equal(
+        written.astype(wanted.infer_objects().dtypes),
+        wanted.infer_objects(),
+        rtol=1e-12,
+    )
+
+
+def test_a_column_of_categories_is_no_number(tmp_path):
+    silos = {name: frame[["age", "chol"]] for name, frame in mixed_silos().items()}
+    model = up.SimpleImputer().fit(up.simulate(silos))
+    rows = silos["a"].astype(str)
+    rows.to_csv(tmp_path / "new.csv")
+    table = open_source(
+        str(tmp_path / "new.csv"), columns=["age", "chol"], categorical=["chol"]
+    )
+
+    with pytest.raises(DataError, match="and this silo's file has 'chol' among"):
+        apply(model, table, tmp_path / "out.csv", kept)
+
+
+def test_a_silo_centres_by_the_means_that_it_kept(place, tmp_path):
+    """Between organisations they are on the silo's disk, until it forgets the study."""
+    model = up.CentreBySite().fit(place.federation())
+    table = place.parties["b"].table
+    rows = next(iter(table.blocks(table.columns))).X
+    new = rows[:9] + 1.0
+    log = AuditLog(place.log("b"))
+
+    apply(model, open_source(new), tmp_path / "out.csv", partial(kept_of_fit, log))
+
+    written = pd.read_csv(tmp_path / "out.csv").to_numpy()
+    np.testing.assert_allclose(written, new - rows.mean(axis=0), atol=1e-12)
+    log.forgotten("s", [])
+    with pytest.raises(DataError, match="study s, and there are none"):
+        apply(model, open_source(new), tmp_path / "2.csv", partial(kept_of_fit, log))
 
 
 @pytest.mark.parametrize("name", NO_SCORES)
@@ -84,7 +188,7 @@ def test_a_model_without_scores_says_so(name, tmp_path):
     table = open_source(str(source), label="num")
 
     with pytest.raises(DataError, match=r"no scores along them. Fit with solver"):
-        apply(pipeline, table, tmp_path / "out.csv")
+        apply(pipeline, table, tmp_path / "out.csv", kept)
     assert not (tmp_path / "out.csv").exists()
 
 
@@ -94,5 +198,5 @@ def test_a_model_of_other_silos_columns_says_why_it_is_not_applied(name, tmp_pat
     table = open_source(str(source), label="num")
 
     with pytest.raises(StudyError, match="own columns are enough to apply it"):
-        apply(pipeline, table, tmp_path / "out.csv")
+        apply(pipeline, table, tmp_path / "out.csv", kept)
     assert not (tmp_path / "out.csv").exists()

@@ -20,7 +20,10 @@ from pooled_folds import pooled_folds, pooled_rows
 from splits import SPLITS
 from unpooled.data import heart_disease
 from unpooled.errors import DataError, ReleaseRefusedError
-from unpooled.models.model_selection.cross_validation import CrossValidation
+from unpooled.models.model_selection.cross_validation import (
+    FILLED_WITHIN_FOLDS,
+    CrossValidation,
+)
 
 # The scores are quotients of sums over some hundred rows, in another order, of
 # predictions by coefficients that agree to 1e-13.
@@ -72,8 +75,8 @@ def test_a_discriminant_of_heart_disease():
     assert_allclose(found["test_score"], expected["test_score"], **CLOSE)
     costs, before = n_rounds(federation, before), len(federation.ledger)
     ours[1:].fit(filled, "num")
-    # One round for the sizes of the classes, one for the counts.
-    assert costs == n_rounds(federation, before) + 2
+    # One for the blocks, one for the sizes of the classes, one for the counts.
+    assert costs == n_rounds(federation, before) + 3
 
 
 @pytest.mark.thinned(1)
@@ -115,8 +118,8 @@ def test_several_scores_of_a_pipeline_that_fills(follow):
         for side in ("test", "train"):
             key = f"{side}_{name}"
             assert_allclose(found[key], expected[key], **CLOSE, err_msg=key)
-    # One round for the sizes of the classes, one for the counts and the losses.
-    assert n_rounds(federation, before) == fit + 2
+    # One for the blocks, one for the sizes of the classes, one for counts and losses.
+    assert n_rounds(federation, before) == fit + 3
     assert [type(model[-1]) for model in found["estimator"]] == [type(ours[-1])] * 5
 
 
@@ -177,7 +180,7 @@ def test_a_regression_with_its_own_score():
     )
 
     assert_allclose(found["test_score"], expected["test_score"], **CLOSE)
-    assert n_rounds(federation, before) == fit + 2
+    assert n_rounds(federation, before) == fit + 3
     assert found["fit_time"].shape == (5,)
 
 
@@ -264,6 +267,29 @@ def test_the_plan_is_what_is_opened():
     assert not planned.refusals
 
 
+FILLING = {
+    "pipeline": lambda: make_pipeline(up.SimpleImputer(), up.PCA(2)),
+    "columns": lambda: make_pipeline(
+        up.ColumnTransformer([(up.SimpleImputer(), ["a"])], remainder="passthrough"),
+        up.PCA(2),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FILLING)
+def test_the_plan_says_that_cells_are_filled_within_the_folds(name):
+    federation = up.simulate(two_views(), random_state=0)
+    note = "SimpleImputer is fitted within the folds"
+
+    notes = up.plan(CrossValidation(FILLING[name](), cv=3), federation).notes
+    assert [text for text in notes if note in text] == [FILLED_WITHIN_FOLDS]
+
+    constant = make_pipeline(up.SimpleImputer("constant"), up.PCA(2))
+    for model in (constant, up.PCA(2)):
+        notes = up.plan(CrossValidation(model, cv=3), federation).notes
+        assert not any(note in text for text in notes)
+
+
 def test_what_cannot_be_done_is_refused_by_name():
     federation = up.simulate(two_views(), random_state=0)
 
@@ -289,6 +315,7 @@ def test_a_refusal_of_one_fold_is_the_refusal_of_all():
     # What had left before is in the ledger, and the federation goes on.
     federation.ledger.verify()
     assert {line.step for line in federation.ledger} <= {
+        "block_levels.held",
         "pca.local_total",
         "pca.local_squares",
         "pca.local_scatter",

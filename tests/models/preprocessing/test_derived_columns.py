@@ -83,7 +83,7 @@ def test_a_column_of_one_person_is_refused():
     rows = ROWS.assign(flag=(np.arange(180) == 4).astype(float))
     here = silos(rows)
     view = up.DerivedColumns({"theirs": "flag * age"}).fit(here).transform(here)
-    with pytest.raises(ReleaseRefusedError, match="max_leverage"):
+    with pytest.raises(ReleaseRefusedError, match="derived_rows"):
         up.PCA(1).fit(view[["age", "theirs"]])
 
 

@@ -169,7 +169,7 @@ def test_the_log_has_the_cut_with_the_first_answer_about_blocks(tmp_path):
     assert not log.notes("blocks")
     chain = (Select(COLUMNS), Rows(0, 2, 0.0, False, 1))
     rogue.observed("scaler", chain)
-    rogue.observed("scaler", (*chain, Rows(0, 2, 0.0, False, 1)))
+    rogue.observed("scaler", (*chain, Rows(0, 2, 0.0, True, 1)))
     (note,) = log.notes("blocks")
     assert note["label"] == ""
     assert note["fewest"] == [10, 5]

@@ -20,12 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from unpooled.errors import StudyError
-from unpooled.federation.nvflare.consortium import (
-    SCHEME,
-    Consortium,
-    builders,
-    need_engine,
-)
+from unpooled.federation.nvflare.consortium import Consortium, builders, need_engine
 from unpooled.federation.nvflare.hardening import harden
 
 _PATIENCE = 120.0  # seconds for one of NVFlare's commands, which take one or two
@@ -78,7 +73,7 @@ def request(consortium: Consortium, participant: str, folder: Path) -> Path:
         "api_version": 3,
         "name": consortium.name,
         "participants": [known[participant]],
-        "builders": builders(),
+        "builders": builders(consortium.transport),
     }
     if participant != consortium.server:
         definition["participants"][0]["server"] = _server(consortium)
@@ -225,7 +220,7 @@ def _server(consortium: Consortium) -> dict[str, Any]:
 def _profile(consortium: Consortium, folder: Path) -> Path:
     profile = {
         "name": consortium.name,
-        "scheme": SCHEME,
+        "scheme": consortium.transport,
         "connection_security": "mtls",
         "server": _server(consortium),
     }

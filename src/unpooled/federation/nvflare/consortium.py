@@ -11,7 +11,9 @@ from unpooled.data.toml import Section, read_text
 from unpooled.errors import StudyError
 from unpooled.federation.nvflare.hardening import ROLE
 
-SCHEME = "tcp"  # of the connection; inside it is TLS, with certificates both ways
+# What carries the connections; inside is TLS, with certificates both ways. NVFlare's
+# driver for "http" asks no proxy, and gRPC does.
+TRANSPORTS = ("tcp", "grpc")
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,61}[A-Za-z0-9])?")
 _PERSON = re.compile(r"[A-Za-z0-9._%+-]{1,30}@[A-Za-z0-9.-]{1,24}\.[A-Za-z]{2,8}")
 _ORGANISATION = re.compile(r"[A-Za-z0-9_]{1,40}")
@@ -34,6 +36,8 @@ class Consortium:
         The person who submits studies, as name@organisation.
     silos : mapping of str to str
         The organisation of each silo.
+    transport : str
+        ``"tcp"``, or ``"grpc"``, which passes HTTP CONNECT proxies.
     """
 
     name: str
@@ -42,6 +46,7 @@ class Consortium:
     admin_port: int
     coordinator: str
     silos: Mapping[str, str]
+    transport: str = TRANSPORTS[0]
 
     @classmethod
     def from_file(cls, path: str | Path) -> "Consortium":
@@ -61,7 +66,7 @@ class Consortium:
         top = Section.from_text(path.name, read_text(path))
         top.only(("federation", "silos"), "table")
         head, silos = top.section("federation"), top.section("silos")
-        head.only(("name", "server", "port", "admin_port", "coordinator"))
+        head.only(("name", "server", "port", "admin_port", "coordinator", "transport"))
         port = _port(head, "port", 8002)
         return cls(
             name=head.name("name"),
@@ -72,6 +77,7 @@ class Consortium:
                 head, "coordinator", _PERSON, "a person, as name@organisation.org"
             ),
             silos=_organisations(silos, head.required("server")),
+            transport=head.text("transport", choices=TRANSPORTS) or TRANSPORTS[0],
         )
 
     @property
@@ -116,10 +122,14 @@ def need_engine() -> None:
         )
 
 
-def builders() -> list[dict[str, Any]]:
+def builders(transport: str) -> list[dict[str, Any]]:
     """Return NVFlare's builders of kits, as its project files name them."""
     base = "nvflare.lighter.impl"
-    static = {"config_folder": "config", "scheme": SCHEME, "require_signed_jobs": True}
+    static = {
+        "config_folder": "config",
+        "scheme": transport,
+        "require_signed_jobs": True,
+    }
     return [
         {"path": f"{base}.workspace.WorkspaceBuilder"},
         {"path": f"{base}.static_file.StaticFileBuilder", "args": static},

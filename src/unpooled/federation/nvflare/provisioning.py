@@ -83,7 +83,7 @@ def _made(consortium: Consortium, authority: Path, work: Path) -> Path:
                 (authority / "rootCA.key").read_bytes(), None
             ),
         )
-        makers = prepare_builders({"builders": builders()})
+        makers = prepare_builders({"builders": builders(consortium.transport)})
         context = Provisioner(str(work), makers).provision(project)
     if context.get(CtxKey.BUILD_ERROR):
         raise StudyError(

@@ -21,6 +21,8 @@ from typing import Any, NoReturn, final
 from unpooled.errors import StudyError
 from unpooled.federation.nvflare.consortium import need_engine
 from unpooled.federation.nvflare.hardening import kind_of, place_storage
+from unpooled.federation.nvflare.proxy import PROXY_NAMES, connect, proxy_for
+from unpooled.posix import is_locked, lock
 
 _PATIENCE = 10.0  # seconds for a connection to the server
 # Days before the end of a certificate in which it is told.
@@ -42,11 +44,14 @@ class ServerAddress:
         Its port for silos.
     participant : str
         The silo's name in its certificate.
+    transport : str
+        What carries the connection: ``"tcp"`` or ``"grpc"``.
     """
 
     host: str
     port: int
     participant: str
+    transport: str
 
 
 def address_of(kit: Path) -> ServerAddress:
@@ -55,8 +60,10 @@ def address_of(kit: Path) -> ServerAddress:
         raise StudyError(f"{kit} is a {kind}'s kit, not a silo's.")
     content = _startup(kit, "fed_client.json")
     try:
-        host, port = content["servers"][0]["service"]["target"].rsplit(":", 1)
-        return ServerAddress(host, int(port), str(content["client"]["fqsn"]))
+        service = content["servers"][0]["service"]
+        host, port = service["target"].rsplit(":", 1)
+        transport = str(service.get("scheme", ""))
+        return ServerAddress(host, int(port), str(content["client"]["fqsn"]), transport)
     except (KeyError, IndexError, TypeError, ValueError) as wrong:
         raise StudyError(
             f"{kit}/startup/fed_client.json is not as NVFlare writes it. Get the kit "
@@ -66,6 +73,9 @@ def address_of(kit: Path) -> ServerAddress:
 
 def check_connection(kit: Path) -> ServerAddress:
     """Connect to the server as the silo would, up to the TLS handshake.
+
+    Where the kit's connections are gRPC's, that is through the proxy which
+    ``https_proxy`` names.
 
     Parameters
     ----------
@@ -82,11 +92,58 @@ def check_connection(kit: Path) -> ServerAddress:
     StudyError
         When there is no connection; the message says what to check.
     """
-    address, startup = address_of(kit), kit / "startup"
+    address = address_of(kit)
     where = f"{address.host}, port {address.port}"
     try:
+        through = proxy_for(address.host) if address.transport == "grpc" else None
+        with connect(address.host, address.port, through, _PATIENCE) as plain:
+            _shake_hands(kit, plain, address.host, where)
+    except OSError as wrong:
+        raise StudyError(
+            f"{where} does not answer: {wrong.strerror or wrong}. Does the server run, "
+            f"and does the firewall let connections out to this port? None need to "
+            f"come in.{_on_proxies(address)}",
+            rule="absent",
+        ) from wrong
+    return address
+
+
+def check_health(kit: Path) -> str:
+    """Return that a server's or a silo's kit runs on this machine, in a sentence.
+
+    Rows are not read and nothing is written.
+
+    Raises
+    ------
+    StudyError
+        When no process runs the kit, or the server does not answer.
+    """
+    if is_locked(kit / _LOCK) is False:
+        command = "serve" if kind_of(kit) == "server" else "silo start --kit"
+        raise StudyError(
+            f"No process runs the kit {kit}. Start it: unpooled {command} KIT"
+        )
+    if kind_of(kit) == "silo":
+        address = check_connection(kit)
+        return f"It runs, and {address.host}, port {address.port}, answers."
+    for host, port in (addresses := _own_addresses(kit)):
+        try:
+            with socket.create_connection(("localhost", port), _PATIENCE) as plain:
+                _shake_hands(kit, plain, host, f"port {port}")
+        except OSError as wrong:
+            raise StudyError(
+                f"The server's port {port} does not answer: {wrong.strerror or wrong}."
+            ) from wrong
+    return f"It runs, and answers on {' and '.join(f'port {p}' for _, p in addresses)}."
+
+
+def _shake_hands(kit: Path, plain: socket.socket, host: str, where: str) -> None:
+    """Exchange certificates over an open connection; raise where one is refused."""
+    startup = kit / "startup"
+    own = "server" if kind_of(kit) == "server" else "client"
+    try:
         context = ssl.create_default_context(cafile=str(startup / "rootCA.pem"))
-        context.load_cert_chain(startup / "client.crt", startup / "client.key")
+        context.load_cert_chain(startup / f"{own}.crt", startup / f"{own}.key")
     except (OSError, ssl.SSLError) as wrong:
         raise StudyError(
             f"The certificates in {startup} cannot be read: "
@@ -96,11 +153,9 @@ def check_connection(kit: Path) -> ServerAddress:
     # The root certificates of older NVFlare tools lack extensions that Python 3.13
     # requires in its strict mode. The server's host name is still checked.
     context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)
+    context.set_alpn_protocols(["h2"])  # without which gRPC ends the connection
     try:
-        with (
-            socket.create_connection((address.host, address.port), _PATIENCE) as plain,
-            context.wrap_socket(plain, server_hostname=address.host) as secure,
-        ):
+        with context.wrap_socket(plain, server_hostname=host) as secure:
             # In TLS 1.3 a server rejects a certificate only after the handshake.
             secure.settimeout(0.5)
             with contextlib.suppress(TimeoutError):
@@ -109,16 +164,19 @@ def check_connection(kit: Path) -> ServerAddress:
         raise StudyError(
             f"{where} answers, but not as this federation's server: {wrong.reason}. "
             f"Compare the kit's certificates with the server's: are both of one "
-            f"provisioning, and not expired?"
+            f"provisioning, and not expired? Is the clock of this machine right?"
         ) from wrong
-    except OSError as wrong:
-        raise StudyError(
-            f"{where} does not answer: {wrong.strerror or wrong}. Does the server run, "
-            f"and does the firewall let connections out to this port? None need to "
-            f"come in.",
-            rule="absent",
-        ) from wrong
-    return address
+
+
+def _on_proxies(address: ServerAddress) -> str:
+    """Return a sentence where a proxy is named that the connection does not use."""
+    if address.transport == "grpc" or not any(map(os.environ.get, PROXY_NAMES)):
+        return ""
+    return (
+        f" The proxy that the environment names is not used: this federation's "
+        f'connections are of transport "{address.transport}". Through a proxy go those '
+        f'of a federation that was provisioned with transport = "grpc".'
+    )
 
 
 def expiry_of(kit: Path) -> datetime:
@@ -151,14 +209,7 @@ def expires_soon(kit: Path) -> str:
 
 def check_ports(kit: Path) -> None:
     """Raise a `StudyError` where a port of a server's kit is taken."""
-    content = _startup(kit, "fed_server.json")
-    try:
-        (server,) = content["servers"]
-        ports = [int(server["service"]["target"].rsplit(":", 1)[1])]
-        ports.append(int(server["admin_port"]))
-    except (KeyError, IndexError, TypeError, ValueError):
-        return  # not as NVFlare writes it: NVFlare says so itself
-    for port in dict.fromkeys(ports):
+    for _, port in _own_addresses(kit):
         with socket.socket() as tried:
             # As NVFlare's own socket has it: a port is free after a restart.
             tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -171,6 +222,18 @@ def check_ports(kit: Path) -> None:
                 ) from wrong
 
 
+def _own_addresses(kit: Path) -> list[tuple[str, int]]:
+    """Return the host name and each port of a server's kit."""
+    content = _startup(kit, "fed_server.json")
+    try:
+        (server,) = content["servers"]
+        host, port = server["service"]["target"].rsplit(":", 1)
+        ports = [int(port), int(server["admin_port"])]
+    except (KeyError, IndexError, TypeError, ValueError):
+        return []  # not as NVFlare writes it: NVFlare says so itself
+    return [(host, port) for port in dict.fromkeys(ports)]
+
+
 def hold(kit: Path) -> None:
     """Keep other processes from running the kit, as long as this process lives.
 
@@ -179,18 +242,10 @@ def hold(kit: Path) -> None:
     StudyError
         When another process runs it.
     """
-    try:
-        import fcntl
-    except ImportError:
-        return  # Windows has no such locks
     handle = os.open(kit / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as held:
+    if not lock(handle):
         os.close(handle)
-        raise StudyError(
-            f"The kit {kit} is running already, in another process."
-        ) from held
+        raise StudyError(f"The kit {kit} is running already, in another process.")
     # The process that replaces this one has it, and no process that it starts.
     os.set_inheritable(handle, True)
 

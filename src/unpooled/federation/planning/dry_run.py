@@ -29,6 +29,7 @@ from unpooled.federation.federation import Federation
 from unpooled.federation.matching import with_matching
 from unpooled.federation.planning.plan import Plan
 from unpooled.ledger import Ledger, Release
+from unpooled.protocol.block_levels import counting, held
 from unpooled.protocol.following import SIGNS, Call
 from unpooled.protocol.ledger_lines import lines_of_all
 from unpooled.protocol.message import encode
@@ -88,6 +89,7 @@ class DryRun(RoundRunner):
     _fits: int = 0
     _round: int = 0
     _computing: bool = False
+    _has_blocks: bool = False
 
     def enter(self, call: Callable[[], Call] | None = None) -> None:
         """Begin a fit: transforms are sent anew in each."""
@@ -95,7 +97,7 @@ class DryRun(RoundRunner):
             if self.follows and call is not None:
                 self._telling.begin(call())
             self._sent.clear()
-            self._computing = False
+            self._computing = self._has_blocks = False
             self._relay.clear()
             self._fits += 1
         self._depth += 1
@@ -133,12 +135,25 @@ class DryRun(RoundRunner):
 
     def run_steps(self, calls: Sequence[StepCall]) -> list[dict[str, Any]]:
         """Write the lines of several steps of one round."""
+        self._share_blocks(calls)
         self._round += 1
         due = self._telling.due(f"planned {self._fits}", calls[0].step.name)
         self._telling.was_told()
         # The first step carries to the silos what the round before gave.
         rest = [dict[str, Any]()] * (len(calls) - 1)
         return [self._planned(*pair) for pair in zip(calls, [due, *rest], strict=True)]
+
+    def _share_blocks(self, calls: Sequence[StepCall]) -> None:
+        """Write the lines of what silos count before rows are selected."""
+        rows = all(one.n_rows is None for one in calls[0].extents.values())
+        selects = rows and any(call.selects_rows for call in calls)
+        if self._has_blocks or not selects:
+            return
+        self._has_blocks, self._round = True, self._round + 1
+        request = counting(self.study, f"planned {self._fits}", self._round)
+        sizes = {party: dict[str, int]() for party in self.parties}
+        lines = lines_of_all(request, held, sizes, self.protection, {})
+        self.lines += [line for line, _ in lines]
 
     def _planned(self, call: StepCall, due: Mapping[str, Any]) -> dict[str, Any]:
         step, sizes = call.step, call.sizes(self.parties)
@@ -232,6 +247,7 @@ def planned_message(
     *,
     needs: Needs,
     matched: bool,
+    earlier: Sequence[Sequence[str]],
 ) -> bytes:
     """Return the message that asks a silo by which rule it would refuse a request.
 
@@ -248,12 +264,24 @@ def planned_message(
     matched : bool
         Whether silos know which of their rows they would read: not before these are
         matched by ids.
+    earlier : sequence of sequence of str
+        For each choice of rows that earlier requests of the plan read, the columns in
+        which they are complete, none for all rows; see `add_rows_read`.
     """
     everything = frozenset(view_arrays(request.operations))
     whole = replace(request, fresh=everything, calls=(), told=())
     header, arrays = whole.as_message()
     header |= {"kind": "plan", "parties": sorted(parties), "partition": partition}
+    header["earlier"] = [list(columns) for columns in earlier]
     return encode(header | needs._asdict() | {"matched": matched}, arrays)
+
+
+def add_rows_read(earlier: list[tuple[str, ...]], header: Mapping[str, Any]) -> None:
+    """Add the rows that a planned request would read, as a silo's reply names them."""
+    if "complete_in" in header:
+        read = _names(header["complete_in"])
+        if read not in earlier:
+            earlier.append(read)
 
 
 @dataclass(frozen=True)
@@ -283,6 +311,7 @@ def _answers(
 ) -> _Answers:
     """Ask every silo about each request."""
     refusals, notes, latency = list[Any](), list[str](), math.inf
+    earlier = list[tuple[str, ...]]()
     for request, needs in requests:
         data = planned_message(
             request,
@@ -290,6 +319,7 @@ def _answers(
             coordinator.partition,
             needs=needs,
             matched=matched,
+            earlier=earlier,
         )
         began = time.perf_counter()
         replies = coordinator.exchange(dict.fromkeys(coordinator.parties, data), "plan")
@@ -297,6 +327,7 @@ def _answers(
         if replies.problem:
             raise replies.problem
         for party, reply in replies.messages.items():
+            add_rows_read(earlier, reply.header)
             if rule := str(reply.header.get("rule", "")):
                 columns = _names(reply.header.get("columns", []))
                 refusals.append(((party, request.step, rule), columns))

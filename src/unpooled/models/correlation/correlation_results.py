@@ -82,6 +82,7 @@ def _heatmap(
             f" The {len(names):,} × {len(names):,} numbers are in the files of results."
         )
         return Exhibit(heading, text, [table])
+    text += " Blue is positive, orange negative; the stronger, the darker the cell."
     picture = Picture(
         name,
         heading,

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 
 # Of categories with names in a map, those that the two components show best.
 _MOST_DRAWN = 24
+# As scikit-learn names the columns of its encoder.
+_GROUPS = {
+    "_nan": "missing cells",
+    "_infrequent_sklearn": "categories of few rows, as one",
+}
 _MAP = (
     "Categories near each other are those of similar rows; categories far from the "
     "centre are those of rows that differ most from the average row."
@@ -46,19 +51,9 @@ def famd_exhibits(model: "FAMD", columns: Sequence[str]) -> list[Exhibit]:
     """Return the exhibits of a fitted FAMD."""
     text = f"The inertia (variance of the rows' coordinates) of {_kept(model)}."
     names, p = list(model.variables_), model.n_numeric_
-    numeric = Table(
-        "correlations",
-        _heads("Column", "signed", len(model.eigenvalues_)),
-        _rows(names[:p], model.correlations_),
-        items="columns",
-    )
     return [
         _inertia(model, text, {}),
-        Exhibit(
-            "Numeric columns and components",
-            "The correlation of each numeric column with each component.",
-            [numeric],
-        ),
+        _numeric(model, names[:p]),
         _map(model, names[p:], "barycentres: the means of the rows of each category"),
         *_measures(model, names),
     ]
@@ -95,6 +90,43 @@ def _inertia(
     )
 
 
+def _numeric(model: "FAMD", names: Sequence[str]) -> Exhibit:
+    """Return the correlations of numeric columns with components, and their circle."""
+    heading, R = "Numeric columns and components", model.correlations_
+    heads = _heads("Column", "signed", R.shape[1])
+    table = Table("correlations", heads, _rows(names, R), items="columns")
+    text = "The correlation of each numeric column with each component."
+    if R.shape[1] < 2:
+        return Exhibit(heading, text, [table])
+    quality = np.sum(R[:, :2] ** 2, axis=1)
+    shown = np.argsort(-quality, kind="stable")[:_MOST_DRAWN]
+    picture = Picture(
+        "correlation_circle",
+        "Correlation circle",
+        f"{counted(len(shown), 'column')} as lines from the centre of a circle of "
+        f"radius 1. {names[int(shown[0])]} reaches farthest. The numbers are in the "
+        f"table below.",
+        partial(
+            scatter_plots.correlation_circle,
+            R[shown, :2],
+            [names[int(j)] for j in shown],
+            np.ones(len(shown), dtype=bool),
+            _axes(model),
+        ),
+        (table.name,),
+    )
+    text += (
+        " A column that reaches the circle is fully described by components 1 and 2; "
+        "columns that point the same way are positively correlated."
+    )
+    return Exhibit(heading, text, [table], picture)
+
+
+def _axes(model: Any) -> tuple[str, str]:
+    first, second = map(per_cent, model.explained_inertia_ratio_[:2])
+    return f"component 1 ({first})", f"component 2 ({second})"
+
+
 def _map(model: Any, names: Sequence[str], what: str) -> Exhibit:
     G = model.category_coordinates_
     table = Table(
@@ -104,13 +136,12 @@ def _map(model: Any, names: Sequence[str], what: str) -> Exhibit:
         items="categories",
     )
     text = f"The categories' coordinates ({what}). {_MAP}"
+    for ending, meaning in _GROUPS.items():
+        if any(name.endswith(ending) for name in names):
+            text += f" “{ending.strip('_')}” stands for {meaning}."
     if G.shape[1] < 2:
         return Exhibit("Map of the categories", text, [table])
     shown = np.argsort(-np.sum(G[:, :2] ** 2, axis=1), kind="stable")[:_MOST_DRAWN]
-    labels = [
-        f"component {i + 1} ({per_cent(model.explained_inertia_ratio_[i])})"
-        for i in range(2)
-    ]
     far = names[int(shown[0])]
     picture = Picture(
         "category_map",
@@ -122,7 +153,7 @@ def _map(model: Any, names: Sequence[str], what: str) -> Exhibit:
             scatter_plots.category_map,
             G[shown, :2],
             [names[int(j)] for j in shown],
-            (labels[0], labels[1]),
+            _axes(model),
         ),
         (table.name,),
     )

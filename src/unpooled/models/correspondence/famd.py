@@ -113,6 +113,7 @@ class FAMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator
     encoder_: OneHotEncoder
 
     _missing = True
+    _reads_categories = True
     _steps = (
         local_categories,
         local_total,

@@ -111,6 +111,7 @@ class MCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     encoder_: OneHotEncoder
 
     _missing = True
+    _reads_categories = True
     _steps = (
         local_categories,
         local_total,

@@ -66,11 +66,15 @@ def _printed(model: "Describe") -> Table:
     for i in order:
         name = model.groups_[i]
         heads.append(
-            Column(f"{name} (n = {model.size_[i]:,.0f})", "text", f"group_{i}")
+            Column(f"{name} (n = {model.size_[i]:,.0f})", "figures", f"group_{i}")
         )
     compared = len(model.pairs_) > 0
     if compared:
-        heads += [Column("p-value"), Column("Test"), Column("Largest SMD")]
+        heads += [
+            Column("p-value", "figures"),
+            Column("Test"),
+            Column("Largest SMD", "figures"),
+        ]
     rows = []
     for j, name in enumerate(model.columns_):
         for k, (label, cells) in enumerate(_lines(model, j, name)):

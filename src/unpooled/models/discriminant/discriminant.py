@@ -35,12 +35,7 @@ from dataclasses import replace
 from typing import Any, final
 
 import numpy as np
-import scipy.special
-from sklearn.base import (
-    ClassifierMixin,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-)
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -52,7 +47,7 @@ from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.generalized_eigen import leading_pencil_pairs, solved
 from unpooled.linalg.settled import product
 from unpooled.models import moments, row_space
-from unpooled.models.base import FederatedEstimator, check_federation
+from unpooled.models.base import check_federation
 from unpooled.models.discriminant import (
     classes,
     dgep,
@@ -83,11 +78,10 @@ from unpooled.models.generalized_eigen.generalized_eigen import (
     diagnosis_of,
     roots,
 )
-from unpooled.models.metrics.classification import accuracy_score
-from unpooled.models.metrics.predictions import predicted
+from unpooled.models.linear_classifier import LinearClassifier, linear_steps
 from unpooled.models.moments import pooled_scatter
 from unpooled.models.parameter_checks import check_choice
-from unpooled.protocol.step import Step, derived, disclosed, public, release
+from unpooled.protocol.step import derived, disclosed, public, release
 from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Exhibit
 
@@ -146,58 +140,9 @@ def discriminated(
     return X @ scalings
 
 
-_COEF = public("k p", "the coefficients of the decision functions (weights of columns)")
-_INTERCEPT = public("k", "the constants of the decision functions")
-
-
-@derived(takes={"coef": _COEF, "intercept": _INTERCEPT})
-def decided(
-    X: Float[Array, "n p"], *, coef: Float[Array, "k p"], intercept: Float[Array, " k"]
-) -> Float[Array, "n k"]:
-    """Return the decision functions of rows."""
-    return X @ coef.T + intercept
-
-
-@derived(takes={"coef": _COEF, "intercept": _INTERCEPT})
-def probable(
-    X: Float[Array, "n p"], *, coef: Float[Array, "k p"], intercept: Float[Array, " k"]
-) -> Float[Array, "n c"]:
-    """Return the probability of each class for each row."""
-    return probabilities(X @ coef.T + intercept)
-
-
-@derived(takes={"coef": _COEF, "intercept": _INTERCEPT})
-def classified(
-    X: Float[Array, "n p"], *, coef: Float[Array, "k p"], intercept: Float[Array, " k"]
-) -> Float[Array, "n 1"]:
-    """Return the position of each row's most probable class."""
-    # A row with a missing cell has no class, and a metric refuses it.
-    scores = X @ coef.T + intercept
-    best = positions(scores)[:, None].astype(float)
-    return np.where(np.isnan(scores).any(axis=1, keepdims=True), np.nan, best)
-
-
-def probabilities(scores: Float[Array, "n k"]) -> Float[Array, "n c"]:
-    """Return the probabilities of classes from their decision functions."""
-    if scores.shape[1] > 1:
-        return scipy.special.softmax(scores, axis=1)
-    second = scipy.special.expit(scores[:, 0])
-    return np.column_stack([1 - second, second])
-
-
-def positions(scores: Float[Array, "n k"]) -> Int[Array, " n"]:
-    """Return the position of the most probable class."""
-    if scores.shape[1] > 1:
-        return scores.argmax(axis=1)
-    return (scores[:, 0] > 0).astype(np.int64)
-
-
 @final
 class LinearDiscriminantAnalysis(
-    ClassNamePrefixFeaturesOutMixin,
-    ClassifierMixin,
-    TransformerMixin,
-    FederatedEstimator,
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, LinearClassifier
 ):
     """Linear discriminant analysis over a federation: the pooled answer.
 
@@ -320,12 +265,18 @@ class LinearDiscriminantAnalysis(
     intercept_: Float[Array, " q"]
 
     _scored_by = ("accuracy", "balanced_accuracy", "roc_auc")
+    _computed = (
+        *("coef_", "intercept_", "explained_variance_ratio_", "decision_std_"),
+        *("within_correlations_", "total_correlations_"),
+        *("score_covariance_", "class_score_covariances_"),
+    )
     _steps = (
         *(classes, within_scatter, ledoit_wolf, dgep),
         *(moments.local_squares, moments.local_scatter),
         *(row_space.local_spread, row_space.local_span),
         matrix_pairs.local_discriminant,
         *(generalized_eigen.local_pair, generalized_eigen.local_radii),
+        *linear_steps,
     )
 
     def __init__(
@@ -597,99 +548,11 @@ class LinearDiscriminantAnalysis(
             return view.derive(discriminated, names, scalings=self.scalings_)
         return discriminated(self._check_rows(X), scalings=self.scalings_)
 
-    def decision_function(self, X: Any) -> Any:
-        """Return each row's score for each class; with two, for the second alone.
-
-        Parameters
-        ----------
-        X : (n, p) array-like or Federation
-            Rows. A federation gives a view of the scores, for `unpooled.metrics`;
-            nothing leaves a silo.
-        """
-        if isinstance(X, Federation):
-            return self._predicted("decision_function", X, decided, self._outputs())
-        scores = self._scores(X)
-        return scores[:, 0] if len(self.classes_) == 2 else scores
-
-    def predict(self, X: Any) -> Any:
-        """Return each row's most probable class.
-
-        Parameters
-        ----------
-        X : (n, p) array-like or Federation
-            Rows. A federation gives a view of the positions of these classes in
-            `classes_`, for `unpooled.metrics`; nothing leaves a silo.
-        """
-        if isinstance(X, Federation):
-            return self._predicted("predict", X, classified, ["predicted class"])
-        return self.classes_[positions(self._scores(X))]
-
-    def predict_proba(self, X: Any) -> Any:
-        """Return the probability of each class for each row.
-
-        Parameters
-        ----------
-        X : (n, p) array-like or Federation
-            Rows. A federation gives a view of the probabilities, for
-            `unpooled.metrics`; nothing leaves a silo.
-        """
-        if isinstance(X, Federation):
-            names = [f"probability of {value}" for value in self.classes_.tolist()]
-            return self._predicted("predict_proba", X, probable, names)
-        return probabilities(self._scores(X))
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the share of rows whose class is predicted rightly.
-
-        Parameters
-        ----------
-        X : (n, p) array-like or Federation
-            Rows.
-        y : (n,) array-like, or str
-            Their classes; with a federation, the name of the label.
-        sample_weight : (n,) array-like, optional
-            Weights of the rows of an array; a federation has none.
-
-        Notes
-        -----
-        Of a federation is released what `unpooled.metrics.confusion_matrix` releases.
-        """
-        if not isinstance(X, Federation):
-            return super().score(X, y, sample_weight)
-        if sample_weight is not None:
-            raise DataError("The rows of a federation have no weights.")
-        return accuracy_score(y, self.predict(X))
-
-    def _scores(self, X: Any) -> Float[Array, "n k"]:
-        """Return the decision functions of the rows of an array."""
-        X = self._check_rows(X)
-        self._outputs()
-        return X @ self.coef_.T + self.intercept_
-
     def _outputs(self) -> list[str]:
-        """Return names of the decision functions."""
         check_is_fitted(self)
         if not hasattr(self, "coef_"):
             raise DataError("One-shot solvers find directions, and no classes of rows.")
-        return [f"decision{k}" for k in range(len(self.coef_))]
-
-    def _predicted(
-        self, method: str, X: Federation, step: Step, names: list[str]
-    ) -> Federation:
-        self._outputs()
-        view = self._check_view(X)
-        arguments = {"coef": self.coef_, "intercept": self.intercept_}
-        return predicted(self, method, view, step, names, arguments)
-
-    def predict_log_proba(self, X: Any) -> Float[Array, "n c"]:
-        """Return logarithms of `predict_proba`.
-
-        Parameters
-        ----------
-        X : (n, p) array-like
-            Rows.
-        """
-        return np.log(np.maximum(self.predict_proba(X), np.finfo(float).tiny))
+        return super()._outputs()
 
     def to_sklearn(self) -> Any:
         """Return a fitted object of scikit-learn, for any silo to use without us."""

@@ -47,6 +47,7 @@ def _loadings(model: "FactorAnalysis", columns: Sequence[str]) -> Exhibit:
         )
     if len(columns) > _MOST_DRAWN:
         return Exhibit("Loadings", text, tables)
+    text += " In the picture blue is positive and orange negative."
     j, i = np.unravel_index(np.abs(L).argmax(), L.shape)
     picture = Picture(
         "loadings",

@@ -4,28 +4,40 @@ table ─> block ─> transform, step by step ─> CSV or Parquet beside ids and
 
 Each step of a pipeline selects its columns by name: a model of two views, for example,
 takes those of the first view, though the steps before it had those of the second too.
+
+Categories are read as the names that the file has, and not as the codes that steps of a
+study read. So a name that a single row has is a category here, as in a data frame at
+hand, and in a study it counts as one of the rare ones.
 """
 
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unpooled.arrays import Array
+from unpooled.arrays import Array, Shaped
+from unpooled.data.columns import listing
 from unpooled.data.row_blocks import Block
 from unpooled.data.table import Table
 from unpooled.errors import DataError, StudyError
+from unpooled.party.memory.kept_arrays import KeptArrays
+from unpooled.protocol.refusal import Refusal
+from unpooled.protocol.view_operations import split_address
 
 if TYPE_CHECKING:
     import pyarrow
 
 _FORMATS = (".csv", ".parquet")
+# From the address of a fit to the arrays that the silo keeps of it.
+FindKept = Callable[[str], KeptArrays]
 
 
-def apply(model: Any, table: Table, path: Path) -> tuple[int, list[str]]:
+def apply(
+    model: Any, table: Table, path: Path, kept: FindKept
+) -> tuple[int, list[str]]:
     """Write a model's scores, or transformed rows, of a whole table.
 
     Parameters
@@ -36,6 +48,9 @@ def apply(model: Any, table: Table, path: Path) -> tuple[int, list[str]]:
         The silo's rows; columns are found by name, in any order.
     path : Path
         A new file, ``.csv`` or ``.parquet``, which only its owner may read.
+    kept : callable
+        Returns what the silo keeps of a fit by its address, for models of which a part
+        stays there: the silo's means of `CentreBySite`.
 
     Returns
     -------
@@ -52,7 +67,7 @@ def apply(model: Any, table: Table, path: Path) -> tuple[int, list[str]]:
     hidden = path.with_name(f".{secrets.token_hex(4)}{path.suffix}")
     try:
         os.close(os.open(hidden, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        written = _written(hidden, _batches(model, table))
+        written = _written(hidden, _batches(model, table, kept))
         # Not `replace`: another process may have made the file meanwhile.
         os.link(hidden, path)
     except OSError as wrong:
@@ -70,26 +85,17 @@ def _check(model: Any) -> None:
             f"write."
         )
     for part in _parts(model):
-        if "kept_" in vars(part):
+        if "kept_" in vars(part) and not _is_own(part):
             raise StudyError(
                 f"This {type(part).__name__} was fitted on a column partition: no "
                 f"silo's own columns are enough to apply it. The study that fitted it "
                 f"may have released the scores (scores=)."
             )
-        if _reads_categories(part):
-            raise StudyError(
-                f"{type(part).__name__} reads columns of categories, which are not "
-                f"applied to files. Load the model with unpooled.load, and transform a "
-                f"data frame that has the names of the categories."
-            )
 
 
-def _reads_categories(part: Any) -> bool:
-    fitted = vars(part)
-    within = (fitted.get("encoder_"), *fitted.get("fitted_", ()))
-    return "categories_" in fitted or any(
-        _reads_categories(one) for one in within if hasattr(one, "__dict__")
-    )
+def _is_own(part: Any) -> bool:
+    """Return whether a silo transforms its rows by what it keeps itself."""
+    return hasattr(part, "transform_in_silo")
 
 
 def _parts(model: Any) -> list[Any]:
@@ -116,24 +122,78 @@ def _written(
     return rows, first.schema.names
 
 
-def _batches(model: Any, table: Table) -> "Iterator[pyarrow.RecordBatch]":
+def _batches(
+    model: Any, table: Table, kept: FindKept
+) -> "Iterator[pyarrow.RecordBatch]":
     import pyarrow
 
     columns = _columns(model, table)
+    coded = [name for name in columns if name in table.categorical]
+    numbers = [name for name in columns if name not in coded]
     others = [name for name in (table.ids, table.label) if name is not None]
     schema: pyarrow.Schema | None = None
-    for block in table.blocks(columns, others):
-        values, value_names = np.asarray(block.X, float), list(columns)
+    for block in table.blocks(numbers, [*others, *coded]):
+        values, value_names = _rows(block, columns, numbers), list(columns)
         for part in _parts(model):
             selected = values[:, _places(part, value_names)]
-            values = np.asarray(part.transform(selected), float)
+            names = [value_names[j] for j in _places(part, value_names)]
+            values = _transformed(part, selected, names, set(coded), kept)
             value_names = _names(part, values.shape[1], others)
-        names = [*others, *value_names]
+        made = [*others, *value_names]
         arrays = [_other(block, name, schema) for name in others]
-        arrays += [pyarrow.array(column) for column in values.T]
-        batch = pyarrow.record_batch(arrays, names=names)
+        arrays += [pyarrow.array(column) for column in _typed(values)]
+        batch = pyarrow.record_batch(arrays, names=made)
         schema = batch.schema
         yield batch
+
+
+def _rows(
+    block: Block, columns: Sequence[str], numbers: Sequence[str]
+) -> Shaped[Array, "n p"]:
+    """Return numbers, beside names of categories as objects where there are any."""
+    X = np.asarray(block.X, float)
+    if len(numbers) == len(columns):
+        return X
+    by_name = {**block.extra, **dict(zip(numbers, X.T, strict=True))}
+    rows = np.empty((len(X), len(columns)), object)
+    for j, name in enumerate(columns):
+        rows[:, j] = by_name[name]
+    return rows
+
+
+def _transformed(
+    part: Any,
+    rows: Shaped[Array, "n p"],
+    names: Sequence[str],
+    coded: set[str],
+    kept: FindKept,
+) -> Shaped[Array, "n q"]:
+    if rows.dtype == object and not part._reads_categories:
+        if found := [name for name in names if name in coded]:
+            raise DataError(
+                f"{type(part).__name__} takes numbers, and this silo's file has "
+                f"{listing(found)} among its categories."
+            )
+        rows = rows.astype(float)
+    if not _is_own(part):
+        made = np.asarray(part.transform(rows))
+        return made if made.dtype == object else made.astype(float, copy=False)
+    try:
+        return part.transform_in_silo(rows, kept(part.kept_))
+    except Refusal as absent:
+        study = split_address(part.kept_)[0]
+        raise DataError(
+            f"{type(part).__name__} subtracts the means that this silo kept in the "
+            f"study {study}, and there are none: it did not take part, or forgot the "
+            f"study."
+        ) from absent
+
+
+def _typed(values: Shaped[Array, "n q"]) -> Iterator[Array]:
+    """Yield columns, each of numbers or of text."""
+    for column in values.T:
+        text = column.dtype == object and any(isinstance(c, str) for c in column)
+        yield column if text else column.astype(float)
 
 
 def _other(block: Block, name: str, schema: Any) -> "pyarrow.Array":

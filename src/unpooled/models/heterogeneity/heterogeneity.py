@@ -328,6 +328,11 @@ class Heterogeneity(FederatedEstimator):
     n_silos_: int
     columns_: list[str]
 
+    _computed = (
+        *("angles_", "component_variance_ratio_", "component_eta_squared_"),
+        *("component_f_statistic_", "component_p_value_", "component_p_adjusted_"),
+        *("component_spread_f_statistic_", "component_spread_p_value_"),
+    )
     _steps = (moments.local_total,)
 
     def __init__(

@@ -11,7 +11,8 @@ predicted as each class; one of its cells may be one person.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
@@ -406,8 +407,7 @@ def roc_curve(
     --------
     sklearn.metrics.roc_curve : its twin on rows in one place.
     """
-    arguments = {"y_true": y_true, "pos_label": _plain(pos_label), "n_bins": n_bins}
-    return _roc("roc_curve", arguments, y_true, y_score, pos_label, n_bins)
+    return _roc("roc_curve", y_true, y_score, pos_label, n_bins)
 
 
 def roc_auc_score(
@@ -433,8 +433,7 @@ def roc_auc_score(
     --------
     sklearn.metrics.roc_auc_score : its twin on rows in one place.
     """
-    arguments = {"y_true": y_true, "pos_label": _plain(pos_label), "n_bins": n_bins}
-    curve = _roc("roc_auc_score", arguments, y_true, y_score, pos_label, n_bins)
+    curve = _roc("roc_auc_score", y_true, y_score, pos_label, n_bins)
     return BinnedScore(curve.auc, curve.auc_error)
 
 
@@ -485,11 +484,9 @@ def calibration_curve(
             f'strategy={strategy!r}; choose "uniform": quantiles of probabilities are '
             f"numbers of single people."
         )
-    arguments = {"y_true": y_true, "pos_label": _plain(pos_label), "n_bins": n_bins}
-    _check_bins(n_bins)
-    metric = "calibration_curve"
-    positive, last = _positive(metric, y_prob, PROBABILITIES, pos_label)
-    with measuring(metric, y_prob, PROBABILITIES, arguments):
+    with _measuring_two_classes(
+        "calibration_curve", y_true, y_prob, PROBABILITIES, pos_label, n_bins
+    ) as (positive, last):
         binned, own = _binned(y_true, y_prob, positive, last, n_bins, inclusive=True)
         count = binned.sum(axis=0)
         totals = y_prob.sum(
@@ -627,23 +624,19 @@ def _true_classes(
 
 
 def _roc(
-    metric: str,
-    arguments: dict[str, Any],
-    y_true: Any,
-    y_score: Any,
-    pos_label: Any,
-    n_bins: int,
+    metric: str, y_true: Any, y_score: Any, pos_label: Any, n_bins: int
 ) -> RocCurve:
-    _check_bins(n_bins)
-    positive, last = _positive(metric, y_score, SCORES, pos_label)
-    with measuring(metric, y_score, SCORES, arguments) as by:
+    with _measuring_two_classes(metric, y_true, y_score, SCORES, pos_label, n_bins) as (
+        positive,
+        last,
+    ):
         binned, own = _binned(y_true, y_score, positive, last, n_bins, inclusive=False)
     # From the highest scores down.
     right, wrong = binned[own][:, ::-1].sum(axis=0), binned[~own][:, ::-1].sum(axis=0)
     if not (right.sum() and wrong.sum()):
         raise DataError("These rows are of one class only: there is no ROC curve.")
     edges = np.linspace(0.0, 1.0, n_bins + 1)[:-1][::-1]
-    if by.method == "decision_function":
+    if y_score.predicted_by.method == "decision_function":
         with np.errstate(divide="ignore"):
             edges = scipy.special.logit(edges)
     return RocCurve(
@@ -680,10 +673,26 @@ def _binned(
     return np.rint(totals["binned"]), own
 
 
-def _positive(
-    metric: str, y_score: Any, methods: Sequence[str], pos_label: Any
-) -> tuple[Any, bool]:
-    """Return the positive class, and whether it is the second of two."""
+@contextmanager
+def _measuring_two_classes(
+    metric: str,
+    y_true: Any,
+    y_score: Any,
+    methods: Sequence[str],
+    pos_label: Any,
+    n_bins: Any,
+) -> Iterator[tuple[Any, bool]]:
+    """Hold the session of a metric of two classes, as `measuring` does.
+
+    Yields
+    ------
+    positive : class
+        The positive one.
+    last : bool
+        Whether it is the second of the two.
+    """
+    if type(n_bins) is not int or not 2 <= n_bins <= 1000:
+        raise DataError(f"n_bins={n_bins!r}; choose a whole number from 2 to 1000.")
     # Before the call begins: silos would refuse one that has no such class.
     classes = predictor_of(metric, y_score, methods).model.classes_.tolist()
     if len(classes) != 2:
@@ -694,7 +703,10 @@ def _positive(
     positive = classes[1] if pos_label is None else pos_label
     if positive not in classes:
         raise DataError(f"pos_label={pos_label!r} is none of the classes {classes}.")
-    return positive, positive == classes[1]
+    plain = pos_label.item() if isinstance(pos_label, np.generic) else pos_label
+    arguments = {"y_true": y_true, "pos_label": plain, "n_bins": n_bins}
+    with measuring(metric, y_score, methods, arguments):
+        yield positive, positive == classes[1]
 
 
 def _check_known(names: Int[Array, "c w"], fitted: Sequence[Sequence[int]]) -> None:
@@ -705,12 +717,3 @@ def _check_known(names: Int[Array, "c w"], fitted: Sequence[Sequence[int]]) -> N
             f"Rows are of the classes {values}, which the model was not fitted with: "
             f"it gives them no probability."
         )
-
-
-def _check_bins(n_bins: Any) -> None:
-    if type(n_bins) is not int or not 2 <= n_bins <= 1000:
-        raise DataError(f"n_bins={n_bins!r}; choose a whole number from 2 to 1000.")
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value

@@ -32,9 +32,19 @@ from unpooled.models.metrics.classification import (
 )
 from unpooled.models.metrics.regression import r2_score, root_mean_squared_error
 from unpooled.models.model_selection.scoring import last_step, scorers, suited_scorers
+from unpooled.models.preprocessing.column_transformer import ColumnTransformer
+from unpooled.models.preprocessing.imputer import SimpleImputer
 
 # The parameters of one candidate by name, as `set_params` takes them.
 Candidate = Mapping[str, Any]
+
+# A silo fills few missing cells as the first time (`unpooled.party.rules`), which is no
+# mean of this fold's training part.
+FILLED_WITHIN_FOLDS = (
+    "SimpleImputer is fitted within the folds, and a silo fills a column lacking few "
+    "cells as in the first fit: scores may differ from scikit-learn's, from the third "
+    "digit on. They are equal where all rows are filled before the folds."
+)
 
 
 @final
@@ -125,6 +135,8 @@ class CrossValidation(FederatedEstimator):
         )
         candidates = [{}] if self.candidates is None else list(self.candidates)
         if federation.coordinator.planned:
+            if fills_within_folds(self.estimator):
+                federation.coordinator.notes.append(FILLED_WITHIN_FOLDS)
             # The same number for all candidates: they share the totals of the classes.
             federation.coordinator.n_classes = max(
                 _n_planned(self.estimator, candidate) for candidate in candidates
@@ -188,6 +200,17 @@ class CrossValidation(FederatedEstimator):
             self.confusion_ = pooled.counts
         if others:
             self.response_scores_ = {n: np.array(v) for n, v in others.items()}
+
+
+def fills_within_folds(estimator: Any) -> bool:
+    """Return whether each fold's fit computes what it fills missing cells with."""
+    if isinstance(estimator, SimpleImputer):
+        return estimator.strategy != "constant"
+    if hasattr(estimator, "steps"):
+        return any(fills_within_folds(part) for _, part in estimator.steps)
+    if isinstance(estimator, ColumnTransformer):
+        return any(fills_within_folds(model) for model, _ in estimator.parts())
+    return False
 
 
 def _in_parts(values: Sequence[Any], size: int) -> list[Sequence[Any]]:

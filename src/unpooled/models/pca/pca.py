@@ -16,13 +16,15 @@ lead to the same components another way, each in a file of this folder:
     gossip        column partitions, summed among neighbours
     update        rows appended or replaced, silos that joined or left
 
+and standard_errors adds a round that says how far the components are determined.
+
 References
 ----------
 Pooled Covariance PCA (P-COV) for Distributed/Federated Learning, sections 3 to 5.
 """
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -43,6 +45,7 @@ from unpooled.models.pca import (
     krylov,
     likelihood,
     private,
+    standard_errors,
     update,
 )
 from unpooled.models.pca.pca_results import pca_exhibits
@@ -57,6 +60,7 @@ from unpooled.models.pca.spectrum import (
     wanted_components,
     whitening,
 )
+from unpooled.models.pca.standard_errors import STANDARD_ERRORS
 from unpooled.protocol.step import derived, public
 from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Exhibit
@@ -65,7 +69,7 @@ from unpooled.secure.noise import GaussianPrivacy
 # Attributes of a fit by an iterative solver, with privacy, or after an update.
 _OF_SOME_FITS = ("n_iter_", "residuals_", "gap_", "privacy_", "origin_")
 _OF_SOME_FITS += ("signal_to_noise_", "mixing_steps_", "spectral_gap_")
-_OF_SOME_FITS += ("eigenvalues_", "feature_variance_")
+_OF_SOME_FITS += ("eigenvalues_", "feature_variance_", *STANDARD_ERRORS)
 # Values of `svd_solver`, beside "auto", by partition.
 SOLVERS = {
     "rows": ("covariance_eigh", "krylov"),
@@ -94,7 +98,11 @@ def projected(
 
 
 def principal_components(
-    S: Float[Array, "p p"], N: int, mean: Float[Array, " p"], wanted: Wanted
+    S: Float[Array, "p p"],
+    N: int,
+    mean: Float[Array, " p"],
+    wanted: Wanted,
+    spare: Callable[[int, int], int] = lambda p, k: 0,
 ) -> Spectrum:
     """Return the leading components of a scatter, which is overwritten.
 
@@ -108,6 +116,8 @@ def principal_components(
         Of all rows.
     wanted : int, float or None
         Number of components, share of variance, or all.
+    spare : callable, optional
+        Takes p and k, and returns how many directions are needed beyond k.
     """
     p = len(S)
     S /= N - 1
@@ -116,7 +126,7 @@ def principal_components(
     feature_variance = S.diagonal().copy()
     # Eigenvalues in descending order; in each eigenvector the entry of largest
     # magnitude is positive, so that silos and refits agree in signs.
-    k, variance, V = leading_components(S, wanted, min(N, p), total)
+    k, variance, V = leading_components(S, wanted, min(N, p), total, spare)
     noise = 0.0
     if k < min(N, p):
         # Where only k pairs were computed, the trace gives the sum of the others.
@@ -133,6 +143,7 @@ def principal_components(
             "eigenvalues_": variance[: min(N, p)].copy(),
             "feature_variance_": feature_variance,
         },
+        spare_axes=V[:, k:],
     )
 
 
@@ -172,6 +183,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         instead of its part of a sum. Every silo must allow it.
     topology : {"complete", "ring", "star"} or mapping, default "complete"
         Of "gossip": the neighbours of each silo, as in `Federation.exchange`.
+    standard_errors : bool or "variances", default False
+        Whether one more round gives standard errors of variances and loadings, or of
+        variances alone, for `svd_solver` "covariance_eigh".
     scores : {"coordinator", "parties"} or None, default "coordinator"
         Who receives the scores on a column partition: the coordinator, the silos
         alone, or nobody. On a row partition scores stay in the silos.
@@ -210,6 +224,26 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     feature_variance_ : (p,) array
         Variance of each column, with denominator N - 1. Not with `privacy`, nor on a
         column partition.
+    explained_variance_se_ : (k,) array
+        Only with `standard_errors`: standard errors of `explained_variance_`.
+    components_se_ : (k, p) array
+        Only with ``standard_errors=True``: standard errors of the loadings; NaN for a
+        component that is not determined.
+    subspaces_ : (k, 2) int array
+        Likewise: the positions, from 0, of the first and the last component of the
+        subspace that each lies in. Neighbours share one where their variances differ by
+        less than a fifth of the larger; a component that is determined has its own.
+    angle_se_ : (k,) array
+        Likewise: root mean square, in radians, of the angle between the component and
+        its counterpart in the population; of one that is not determined, between it and
+        the subspace that it shares with neighbours. NaN where more neighbours share it
+        than were computed.
+    components_se_bound_ : float
+        Likewise: largest relative error of a coefficient of the influence functions,
+        where more than 64 columns are not treated one by one; else 0.
+    standard_errors_of_ : {"covariance", "correlations"}
+        Only with `standard_errors`: whether the columns were taken as given, or as
+        standardised by deviations that were estimated from the same rows.
     n_iter_ : int
         Only with iterative solvers: rounds in which a block was multiplied.
     residuals_ : (k,) array
@@ -253,6 +287,12 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     model, and its file, have numbers that follow from these totals beyond the k
     components asked for: `eigenvalues_` and `feature_variance_`.
 
+    With `standard_errors` k p + k more totals are released: the squared influence of
+    each row on every loading and variance of the k components, added over all rows
+    (with "variances" k of them). Standard errors are ``sqrt(sum) / N``, to first order
+    and without an assumption of normality; `unpooled.models.pca.standard_errors` has
+    the formulas. Confidence intervals at 95 % are the estimates ± 1.96 standard errors.
+
     On a column partition the totals are the sum of squares of all columns about their
     means, one number, and the N × N Gram matrix, or with "krylov" its products with
     public blocks. Both have entries for people, which every silo must allow, and
@@ -292,10 +332,12 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         "singular_values_",
         "noise_variance_",
     )
+    _computed = ("explained_variance_se_normal_", "components_se_normal_")
     _scored_by = ("log_likelihood",)
     _steps = (
         *(moments.local_total, moments.local_squares, moments.local_scatter),
         *(krylov, columns, gossip, compression, private, update, likelihood),
+        standard_errors,
     )
 
     def __init__(
@@ -310,6 +352,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         bits: int = 64,
         rank: int | None = None,
         topology: Any = "complete",
+        standard_errors: Any = False,
         scores: str | None = "coordinator",
         random_state: Any = None,
     ) -> None:
@@ -322,6 +365,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         self.bits = bits
         self.rank = rank
         self.topology = topology
+        self.standard_errors = standard_errors
         self.scores = scores
         self.random_state = random_state
 
@@ -378,7 +422,31 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         # Round 3: the scatter S = Σ (x - mean) (x - mean)ᵀ, over all rows x. Silos form
         # it about the mean, because Σ x xᵀ - N mean meanᵀ would lose digits.
         S = federation.sum(local_scatter, squares=squares)["scatter"]
-        self._set_attributes(principal_components(S, N, mean, wanted))
+        self._set_exact_attributes(federation, S, N, mean, wanted)
+
+    def _set_exact_attributes(
+        self,
+        federation: Federation,
+        S: Float[Array, "p p"],
+        N: int,
+        mean: Float[Array, " p"],
+        wanted: Wanted,
+    ) -> None:
+        """Set the components of a scatter, which is overwritten, and their errors."""
+        if not self.standard_errors:
+            self._set_attributes(principal_components(S, N, mean, wanted))
+            return
+        spectrum = principal_components(S, N, mean, wanted, standard_errors.spare_pairs)
+        self._set_attributes(spectrum)
+        # Round 4: squared influences of the rows on the components just found.
+        found = standard_errors.standard_errors(
+            federation,
+            standard_errors.Eigenpairs.of(spectrum),
+            self.n_components_,
+            of_loadings=self.standard_errors is True,
+        )
+        for name, value in found.items():
+            setattr(self, name, value)
 
     def _set_attributes(self, spectrum: Spectrum) -> None:
         """Set everything that ends in ``_``."""
@@ -431,9 +499,24 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
             raise DataError(
                 "bits, rank and privacy are about a row partition's scatter."
             )
+        if self.standard_errors not in (True, False, "variances"):
+            raise DataError(
+                f"standard_errors={self.standard_errors!r}; choose True, False or "
+                f'"variances".'
+            )
+        if self.standard_errors and (of_rows or federation.partition == "columns"):
+            raise DataError(
+                "Standard errors take the exact scatter of a row partition: leave "
+                "privacy, bits and rank at their defaults."
+            )
         if self.scores not in ("coordinator", "parties", None):
             raise DataError(
                 f'scores={self.scores!r}; choose "coordinator", "parties" or None.'
+            )
+        if self.standard_errors and self.svd_solver not in ("auto", "covariance_eigh"):
+            raise DataError(
+                f'svd_solver="{self.svd_solver}" has no standard errors; choose '
+                f'"covariance_eigh".'
             )
         if not (0 < self.tol < 1 and self.max_iter >= 1):
             raise DataError(
@@ -451,6 +534,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
             return "private"
         if self._is_compressed():
             return "compressed"
+        if self.standard_errors:
+            return "covariance_eigh"
         if self.svd_solver != "auto":
             return self.svd_solver
         if federation.partition == "columns":
@@ -616,13 +701,14 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         with view.calling(self, "update"):
             N, mean, S = update.present_moments(view, origin)
             check_rows_suffice(wanted, N, view.n_features)
-        if update.has_moved_far(N, mean, S, origin):
+            if not (moved := update.has_moved_far(N, mean, S, origin)):
+                self._set_exact_attributes(view, S, N, mean, wanted)
+        if moved:
             # A fit that fails clears its model; an update leaves this one as it was.
             fitted = copy.copy(self).fit(view)
             self._forget()
             self.__dict__.update(vars(fitted))
             return self
-        self._set_attributes(principal_components(S, N, mean, wanted))
         self.origin_ = origin
         return self
 

@@ -20,6 +20,7 @@ from unpooled.models.pca.column_measures import (
     covariances,
     explains_everything,
 )
+from unpooled.models.pca.standard_errors import NORMAL_95
 from unpooled.results.exhibits import (
     MOST_ROWS,
     Column,
@@ -59,8 +60,12 @@ def pca_exhibits(model: "PCA", columns: Sequence[str]) -> list[Exhibit]:
     if "components_" in vars(model):
         shares = model.explained_variance_ratio_
         exhibits += loadings(
-            model.components_, columns, drivers(model.components_, shares, columns)
+            model.components_,
+            columns,
+            drivers(model.components_, shares, columns),
+            vars(model).get("components_se_"),
         )
+        exhibits += _certainty(model, columns)
         exhibits += _column_measures(model, columns)
     if "mean_" in vars(model) and not _standardised(model):
         values = {"Mean": model.mean_}
@@ -85,6 +90,18 @@ def known_shares(model: "PCA") -> Float[Array, " l"]:
     every = vars(model).get("eigenvalues_", model.explained_variance_)
     rest = np.asarray(every)[len(shares) :] / total
     return np.concatenate([shares, rest])
+
+
+def errors_of_shares(model: "PCA") -> Float[Array, " k"] | None:
+    """Return the standard errors of the kept variances as shares of the total.
+
+    None where the fit has none. The total is taken as known.
+    """
+    if "explained_variance_se_" not in vars(model):
+        return None
+    shares = np.asarray(model.explained_variance_ratio_)
+    total = float(model.explained_variance_[0] / shares[0]) if shares[0] > 0 else 1.0
+    return model.explained_variance_se_ / total
 
 
 def reference_shares(model: "PCA") -> tuple[str, Float[Array, " l"]]:
@@ -140,15 +157,28 @@ def _variance(model: "PCA", columns: Sequence[str]) -> Exhibit:
     text += f" {_against_reference(shares, expected, name)}"
     if kept < count:
         text += " In the picture, components that were not kept are paler."
+    errors, lines = errors_of_shares(model), ""
+    names_of_tables = (table.name,)
+    if errors is not None:
+        errors, lines = NORMAL_95 * errors, "; thin lines: intervals at 95 %"
+        names_of_tables += ("variance_errors",)
+        text += " The thin lines in the picture are 95 % confidence intervals."
     picture = Picture(
         "scree",
         "Share of variance by component",
         f"Above, bars: share of variance of components 1 to {drawn}, from "
         f"{per_cent(shares[0])} down to {per_cent(shares[drawn - 1])}; dashed line: "
-        f"{name}. Below, line: cumulative share, ending at "
+        f"{name}{lines}. Below, line: cumulative share, ending at "
         f"{per_cent(cumulative[drawn - 1])}. The numbers are in the table below.",
-        partial(charts.scree, shares[:drawn], min(kept, drawn), expected[:drawn], name),
-        (table.name,),
+        partial(
+            charts.scree,
+            shares[:drawn],
+            min(kept, drawn),
+            expected[:drawn],
+            name,
+            errors,
+        ),
+        names_of_tables,
     )
     return Exhibit("Explained variance", text, tables, picture)
 
@@ -249,12 +279,93 @@ def drivers(
     return " ".join(sentences)
 
 
+def _certainty(model: "PCA", columns: Sequence[str]) -> list[Exhibit]:
+    """Return standard errors of variances and loadings, where the fit has them."""
+    fitted = vars(model)
+    if "explained_variance_se_" not in fitted:
+        return []
+    variance, se = model.explained_variance_, model.explained_variance_se_
+    half = NORMAL_95 * se
+    heads = [
+        *(Column("Component"), Column("Variance", "number")),
+        Column("Standard error", "number"),
+        Column("95 % from", "number", "low"),
+        Column("to", "number", "high"),
+    ]
+    values = [variance, se, variance - half, variance + half]
+    if (normal := fitted.get("explained_variance_se_normal_")) is not None:
+        heads.append(Column("SE if normal", "number", "standard_error_normal"))
+        values.append(normal)
+    if "angle_se_" in fitted:
+        heads.append(Column("Angle", "number", "angle_degrees"))
+        heads.append(Column("To the span of", "text", "subspace"))
+        spans = [_span(int(a), int(b)) for a, b in model.subspaces_]
+        values += [np.degrees(model.angle_se_), spans]
+    rows = [(f"{i + 1}", *row) for i, row in enumerate(zip(*values, strict=True))]
+    tables = [Table("variance_errors", tuple(heads), rows, items="components")]
+    case = (
+        "The columns were standardised by standard deviations estimated from the same "
+        "rows, which the standard errors account for."
+        if model.standard_errors_of_ == "correlations"
+        else "The columns’ scales are taken as given."
+    )
+    text = (
+        f"Standard errors to first order (influence functions), without an assumption "
+        f"of normality. {case}"
+    )
+    if "angle_se_" in fitted:
+        text += f" {_of_determined(model)}"
+        kept = np.flatnonzero(np.isfinite(model.components_se_).all(axis=1))
+        if len(kept):
+            tables += _loading_errors(model, columns, kept)
+    return [Exhibit("How certain the components are", text, tables)]
+
+
+def _span(first: int, last: int) -> str:
+    return f"{first + 1}" if first == last else f"{first + 1} to {last + 1}"
+
+
+def _of_determined(model: "PCA") -> str:
+    text = (
+        "The angle, in degrees, is the root mean square between a component and its "
+        "counterpart in the population."
+    )
+    loose = [f"{i + 1}" for i, (a, b) in enumerate(model.subspaces_) if a < b]
+    if not loose:
+        return text
+    which = f"Component{'s' if len(loose) > 1 else ''} {listed(loose)}"
+    return (
+        f"{text} {which} {'have variances' if len(loose) > 1 else 'has a variance'} "
+        f"within a fifth of a neighbour’s: the loadings are not determined, because "
+        f"neighbouring components may rotate into each other. The angle is then that "
+        f"to the subspace that they share, empty where too many components share it."
+    )
+
+
+def _loading_errors(model: "PCA", columns: Sequence[str], kept: Array) -> list[Table]:
+    """Return the standard errors of the loadings that are determined."""
+    errors = model.components_se_[kept]
+    heads = [Column(f"{i + 1}", "signed", f"component_{i + 1}") for i in kept]
+    table = Table(
+        "loading_errors",
+        (Column("Column"), *heads),
+        _by_row(columns, errors),
+        caption="Standard errors of the loadings",
+        items="columns",
+    )
+    return _on_page(table, np.abs(model.components_[kept]).max(axis=0))
+
+
 def loadings(
-    components: Float[Array, "k p"], columns: Sequence[str], meaning: str = ""
+    components: Float[Array, "k p"],
+    columns: Sequence[str],
+    meaning: str = "",
+    errors: Float[Array, "k p"] | None = None,
 ) -> list[Exhibit]:
     """Return the loadings of components, with a picture; of many, the largest.
 
-    `meaning` are sentences on what the components are.
+    `meaning` are sentences on what the components are; `errors` standard errors, NaN
+    for components whose loadings are not determined.
     """
     k, p = components.shape
     shown = min(k, MANY_COMPONENTS)
@@ -266,14 +377,20 @@ def loadings(
     text = f"{text} {meaning}".strip()
     heads = _of_components("signed", k)
     table = Table("loadings", heads, _by_row(columns, components), items="columns")
+    if errors is not None:
+        errors = NORMAL_95 * errors[:shown]
+        text += (
+            " The thin lines are 95 % confidence intervals; a component without them "
+            "is not determined."
+        )
     if p > MANY_COLUMNS:
-        return _largest(components[:shown], columns, text, table)
+        return _largest(components[:shown], columns, text, table, errors)
     titles = [f"component {i + 1}" if shown < 4 else f"{i + 1}" for i in range(shown)]
     tables = [table]
     if shown < k:
         note = left_out(shown, k, "components", "first")
         tables = table.excerpt(columns=range(1 + shown), note=note)
-    picture = _picture("loadings", components[:shown], columns, titles)
+    picture = _picture("loadings", components[:shown], columns, titles, errors)
     return [Exhibit("Loadings", text, tables, picture)]
 
 
@@ -291,7 +408,11 @@ def _by_row(
 
 
 def _largest(
-    components: Float[Array, "l p"], columns: Sequence[str], text: str, table: Table
+    components: Float[Array, "l p"],
+    columns: Sequence[str],
+    text: str,
+    table: Table,
+    errors: Float[Array, "l p"] | None,
 ) -> list[Exhibit]:
     """Return one exhibit for each component, with its largest loadings only."""
     p, k = len(columns), len(table.columns) - 1
@@ -306,7 +427,8 @@ def _largest(
         note = f"Their squares add up to {np.sum(values[order] ** 2):.3f}."
         whole, part = table.excerpt(rows=order, columns=(0, i + 1), note=note)
         name = f"loadings_{i + 1}"
-        picture = _picture(name, values[None, order], names, [""])
+        half = None if errors is None else errors[None, i, order]
+        picture = _picture(name, values[None, order], names, [""], half)
         # The whole table is in one file: it stands with the first component.
         tables = [part] if i else [whole, part]
         heading = f"Loadings of component {i + 1}"
@@ -319,6 +441,7 @@ def _picture(
     components: Float[Array, "k p"],
     columns: Sequence[str],
     titles: Sequence[str],
+    errors: Float[Array, "k p"] | None = None,
 ) -> Picture:
     first = components[0]
     order = np.argsort(-np.abs(first), kind="stable")[:3]
@@ -328,8 +451,8 @@ def _picture(
         "Loadings by component",
         f"Bars of loadings by column. The largest of the first component drawn are "
         f"{largest}. The numbers are in the table below.",
-        partial(charts.loadings, components, columns, titles),
-        ("loadings",),
+        partial(charts.loadings, components, columns, titles, errors),
+        ("loadings",) if errors is None else ("loadings", "loading_errors"),
     )
 
 

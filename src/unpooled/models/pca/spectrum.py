@@ -1,6 +1,6 @@
 """The number of components, options and result that PCA's solvers share."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -47,6 +47,8 @@ class Spectrum:
         Further fitted attributes, by their names.
     n_kept_in_silos : int
         Number of components, where silos keep the variances too.
+    spare_axes : (p, s) array, optional
+        Directions behind `axes`, for standard errors.
     """
 
     N: int
@@ -58,6 +60,7 @@ class Spectrum:
     certificate: RitzPairs | None = None
     attributes: Mapping[str, Any] = field(default_factory=dict)
     n_kept_in_silos: int = 0
+    spare_axes: Float[Array, "p s"] | None = None
 
 
 @final
@@ -130,15 +133,33 @@ def components_for_share(
 
 
 def leading_components(
-    S: Float[Array, "p p"], wanted: Wanted, most: int, total: float
-) -> tuple[int, Float[Array, " l"], Float[Array, "p k"]]:
-    """Return k, at least k eigenvalues of S, all p where that is as cheap, k vectors.
+    S: Float[Array, "p p"],
+    wanted: Wanted,
+    most: int,
+    total: float,
+    spare: Callable[[int, int], int] = lambda p, k: 0,
+) -> tuple[int, Float[Array, " l"], Float[Array, "p m"]]:
+    """Return k, at least k eigenvalues of S, all p where that is as cheap, and vectors.
 
-    `most` is how many there are; `total` the trace of S.
+    Parameters
+    ----------
+    S : (p, p) array
+        A scatter.
+    wanted : int, float or None
+        Number of components, share of variance, or all.
+    most : int
+        How many components there are.
+    total : float
+        The trace of S.
+    spare : callable, optional
+        Takes p and k, and returns how many eigenvectors are needed beyond k; none when
+        omitted. One eigenvalue more than vectors is found, where there is one.
     """
     p = len(S)
     if isinstance(wanted, int):
-        values, vectors = leading_eigenpairs(S, wanted if p > _SMALL else p, wanted)
+        n_vectors = wanted + spare(p, wanted)
+        n_values = min(n_vectors + (n_vectors > wanted), p) if p > _SMALL else p
+        values, vectors = leading_eigenpairs(S, n_values, n_vectors)
         return wanted, values, vectors
 
     def count(values: Float[Array, " p"]) -> int:
@@ -146,7 +167,11 @@ def leading_components(
             return most
         return components_for_share(values, total, wanted, most)
 
-    values, vectors = leading_eigenpairs(S, p, count)
+    def with_spare(values: Float[Array, " p"]) -> int:
+        k = count(values)
+        return k + spare(p, k)
+
+    values, vectors = leading_eigenpairs(S, p, with_spare)
     return count(values), values, vectors
 
 

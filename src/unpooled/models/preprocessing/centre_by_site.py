@@ -132,6 +132,20 @@ class CentreBySite(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         _check_whole(view)
         return view.derive(centred, view.feature_names, kept_of=self.kept_)
 
+    def transform_in_silo(
+        self, X: Float[Array, "n p"], kept: Any
+    ) -> Float[Array, "n p"]:
+        """Return a silo's own rows about the means that it kept.
+
+        Parameters
+        ----------
+        X : (n, p) array
+            The fitted rows, or new rows of the same silo.
+        kept : KeptArrays
+            What the silo kept of the fit, under the address `kept_`.
+        """
+        return centred(X, kept)
+
 
 def _check_whole(federation: Federation) -> None:
     """Refuse folds and parts of splits, whose sums would determine a silo's means."""

@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.base import TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from unpooled.arrays import Array
+from unpooled.arrays import Array, Shaped
 from unpooled.data.columns import check_known, listing
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
@@ -109,6 +109,7 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
     columns_: list[Array]
 
     _missing = True
+    _reads_categories = True
 
     def __init__(self, transformers: Any = (), *, remainder: Any = "drop") -> None:
         self.transformers = transformers
@@ -139,8 +140,7 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
             raise DataError(
                 f'remainder={self.remainder!r}; choose "drop" or "passthrough".'
             )
-        parts = [_part(one) for one in _listed(self.transformers)]
-        chosen = [(model, _columns(of, federation)) for model, of in parts]
+        chosen = [(model, _columns(of, federation)) for model, of in self.parts()]
         names = [name for _, own in chosen for name in own]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise DataError(
@@ -158,6 +158,10 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
             raise DataError("No transform has a column to read.")
         self.fitted_ = [model for model, _ in fitted]
         self.columns_ = [np.array(own, dtype=object) for _, own in fitted]
+
+    def parts(self) -> list[tuple[Any, Any]]:
+        """Return the unfitted estimators, or "passthrough", each with its columns."""
+        return [_part(one) for one in _listed(self.transformers)]
 
     @property
     def transformers_(self) -> list[tuple[Any, list[str]]]:
@@ -186,7 +190,8 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
         Parameters
         ----------
         X : (n, p) array-like or Federation
-            For a federation the result is a view of it.
+            For a federation the result is a view of it. Where columns of text pass,
+            the result has objects.
         """
         check_is_fitted(self)
         if isinstance(X, Federation):
@@ -208,14 +213,12 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
                 f"{len(names)} features as input."
             )
         place = {name: j for j, name in enumerate(names)}
-        parts = [rows[:, [place[n] for n in self._passed(names)]].astype(float)]
+        parts = [_numbers(rows[:, [place[n] for n in self._passed(names)]])]
         for model, own in self.transformers_:
             if model != _PASS:
                 part = rows[:, [place[name] for name in own]]
-                categories = hasattr(model, "categories_")
-                parts.append(
-                    model.transform(part if categories else part.astype(float))
-                )
+                reads = model._reads_categories
+                parts.append(model.transform(part if reads else part.astype(float)))
         return np.hstack(parts)
 
     def _names(self, given: Any) -> list[str]:
@@ -236,6 +239,15 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
         passes = {n for model, own in self.transformers_ if model == _PASS for n in own}
         others = self.remainder == _PASS
         return [n for n in names if n in passes or (others and n not in read)]
+
+
+def _numbers(rows: Shaped[Array, "n p"]) -> Shaped[Array, "n p"]:
+    """Return rows as float64, or as they are where cells are text.
+
+    A text of digits stays text: it is the name of a category.
+    """
+    texts = any(isinstance(cell, str) for cell in rows.flat)
+    return rows if texts else rows.astype(float)
 
 
 def _listed(transformers: Any) -> list[Any]:

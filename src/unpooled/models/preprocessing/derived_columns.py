@@ -28,12 +28,13 @@ _KINDS = "0 log, 1 ratio, 2 difference, 3 product, 4 a category"
 
 
 @derived(
+    of_source=True,
     takes={
         "kinds": public("q", f"how each column is made: {_KINDS}"),
         "first": public("q", "the first column that each is made of"),
         "second": public("q", "the second column that each is made of"),
         "codes": public("q", "the code of each category (the hash of its name)"),
-    }
+    },
 )
 def derived_columns(
     cells: Float[Array, "n p"],
@@ -83,12 +84,16 @@ class DerivedColumns(TransformerMixin, FederatedEstimator):
     -----
     Released: nothing. Never released: a row, or what it is made into.
 
-    The cells that are read must have values: impute them first. A column of one
+    The cells that are read must have values: impute them first. No other transform may
+    stand before, nor other derived columns among those that are read: a logarithm of
+    a difference that was derived before would be refused just where some row has a
+    value below one that is chosen (`derived_order`). A column of one
     category has 0 for all other rows, and for those of a name that a single row of a
     silo has.
     """
 
     _missing = True
+    _reads_categories = True
 
     def __init__(self, columns: Any = None) -> None:
         self.columns = columns

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from unpooled.arrays import Array, Float
 from unpooled.models.preprocessing.category_groups import Groups
 from unpooled.results.exhibits import Column, Exhibit, Table
 
@@ -14,7 +15,11 @@ _TEXT = (
 RARE, MISSING = "(infrequent, and others)", "(missing)"
 
 
-def encoder_exhibits(groups: Sequence[Groups], columns: Sequence[str]) -> list[Exhibit]:
+def encoder_exhibits(
+    groups: Sequence[Groups],
+    columns: Sequence[str],
+    numbers: Sequence[Float[Array, " g"]] | None = None,
+) -> list[Exhibit]:
     """Return the exhibits of a fitted encoder.
 
     Parameters
@@ -23,22 +28,24 @@ def encoder_exhibits(groups: Sequence[Groups], columns: Sequence[str]) -> list[E
         Of each column.
     columns : sequence of str
         Their names.
+    numbers : sequence of (g,) array, optional
+        Of each column, the number as which each group is encoded; -1 for none.
     """
     rows = [
         (column, shown_label(label), int(count), float(count / one.counts.sum()))
         for column, one in zip(columns, groups, strict=True)
         for label, count in zip(one.labels, one.counts.tolist(), strict=True)
     ]
-    table = Table(
-        "categories",
-        (
-            Column("Column"),
-            Column("Category"),
-            Column("n", "count"),
-            Column("Share", "share"),
-        ),
-        rows,
-    )
+    heads = [Column("Column"), Column("Category"), Column("n", "count")]
+    heads.append(Column("Share", "share"))
+    if numbers is not None:
+        heads.append(Column("Encoded as", "count"))
+        flat = [int(number) for own in numbers for number in own.tolist()]
+        rows = [
+            (*row, number if number >= 0 else None)
+            for row, number in zip(rows, flat, strict=True)
+        ]
+    table = Table("categories", heads, rows)
     return [Exhibit(_HEADING, _TEXT, [table])]
 
 

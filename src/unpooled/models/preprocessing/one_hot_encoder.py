@@ -133,6 +133,7 @@ class OneHotEncoder(TransformerMixin, FederatedEstimator):
 
     is_model = True
     _missing = True
+    _reads_categories = True
     _steps = (local_categories,)
 
     def __init__(

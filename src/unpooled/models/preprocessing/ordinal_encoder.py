@@ -101,13 +101,15 @@ class OrdinalEncoder(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
     n_other_: Int[Array, " p"]
 
     _missing = True
+    _reads_categories = True
     _steps = (local_categories,)
 
     def __init__(self, *, min_frequency: Any = 5) -> None:
         self.min_frequency = min_frequency
 
     def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        return encoder_exhibits(self._groups(), columns)
+        groups = self._groups()
+        return encoder_exhibits(groups, columns, [_numbers(one) for one in groups])
 
     def _citation(self) -> Citation:
         return Citation(

@@ -72,7 +72,9 @@ def standardised(
     X: Float[Array, "n p"], *, mean: Float[Array, " p"], scale: Float[Array, " p"]
 ) -> Float[Array, "n p"]:
     """Return the rows minus the mean, divided by the scale; NaN stay NaN."""
-    return (X - mean) / scale
+    rows = X - mean
+    rows /= scale
+    return rows
 
 
 @kept(squares=stays("p", meaning="each own column's squared deviations from its mean"))

@@ -106,6 +106,13 @@ def views_of(
     return first, second
 
 
+# Of each view, behind the last decomposition.
+_COMPUTED = (
+    *("weights", "loadings", "rotations", "correlations", "cross_correlations"),
+    "explained_variance_ratio",
+)
+
+
 class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator):
     """A model of two views of the same rows; the estimators solve for the directions.
 
@@ -136,6 +143,11 @@ class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstim
     n_samples_: int
     kept_: str
 
+    _computed = (
+        *(f"{side}_{name}_" for side in "xy" for name in _COMPUTED),
+        *("coef_", "r2_", "rmse_", "vip_"),
+        *("score_correlations_", "all_correlations_", "canonical_correlations_"),
+    )
     _scored_by = ("r2", "neg_root_mean_squared_error")
     _partitions = ("rows", "columns")
 

@@ -241,9 +241,10 @@ class AuditState:
         The head of each other silo's log that was seen last, by the silo's key.
     notes : dict of str to list
         Other notes, of no study: the table's "blocks", which of them were "selected",
-        its "leverage", by which columns rows were "complete", what was "followed", the
-        states of searches that were followed ("searched"); and of earlier versions of
-        the library the table's "version", and how its cells were "filled".
+        its "leverage", how many are "common_blocks", by which columns rows were
+        "complete", what was "followed", the states of searches that were followed
+        ("searched"); and of earlier versions of the library the table's "version", and
+        how its cells were "filled".
     """
 
     def __init__(self) -> None:
@@ -255,7 +256,7 @@ class AuditState:
         self.settings: dict[tuple[str, str], list[Setting]] = {}
         self.spent = 0.0
         kinds = ("version", "filled", "followed", "searched", "blocks", "selected")
-        kinds += ("leverage", "complete")
+        kinds += ("leverage", "complete", "common_blocks")
         self.notes: dict[str, list[dict[str, Any]]] = {kind: [] for kind in kinds}
         self.refusals, self.opened = Refusals(), OpenedNumbers()
         self.heads: set[str] = set()

@@ -11,7 +11,6 @@ was read.
 
 import csv
 import io
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from unpooled.arrays import Array
 from unpooled.data.atomic_file import replacing
 from unpooled.data.table import Table
 from unpooled.party.memory.kept_arrays import KeptAs, KeptStore
+from unpooled.posix import keep_private
 from unpooled.protocol.declaration import ROW_AXES
 from unpooled.results.exhibits import Value
 from unpooled.results.files import harmless
@@ -107,6 +107,5 @@ def _write(path: Path, rows: Sequence[Sequence[Value]]) -> None:
     lines.writerows([harmless(cell) for cell in row] for row in rows)
     with replacing(path) as stream:
         # Before anything is in it, which may be about people.
-        if os.name == "posix":
-            os.fchmod(stream.fileno(), 0o600)
+        keep_private(stream)
         stream.write(text.getvalue().encode())

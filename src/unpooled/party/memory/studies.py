@@ -23,24 +23,27 @@ from unpooled.ledger import Ledger, Release, Seal
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.memory.audit_state import LoggedStudy
 from unpooled.party.memory.hash_chain import now
-from unpooled.party.memory.kept_arrays import KeptStore
+from unpooled.party.memory.kept_arrays import KeptArrays, KeptStore
 from unpooled.party.memory.partial_totals import TotalsCache
 from unpooled.party.memory.study_memory import StudyMemory
 from unpooled.party.rules.differencing import DifferencingRules
 from unpooled.party.rules.leverage import LeverageRule
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.privacy_budget import check_budget
+from unpooled.party.rules.rare_derived import RareDerived
 from unpooled.party.rules.refusal_limit import check_refusals, question_of
 from unpooled.party.rules.released_share import OpenedNumbers, check_share, record_of
 from unpooled.party.rules.table_cuts import TableCuts
 from unpooled.party.steps.asked_step import AskedStep
 from unpooled.party.views.view import View
 from unpooled.protocol.answered import Answered
+from unpooled.protocol.block_levels import held
 from unpooled.protocol.ledger_lines import LINES_OF_A_REPLY, Lines
 from unpooled.protocol.library_build import allowed_builds, is_allowed, library_build
 from unpooled.protocol.message import Message, digest
 from unpooled.protocol.opened_numbers import Opened
 from unpooled.protocol.refusal import Refusal
+from unpooled.protocol.view_operations import split_address
 from unpooled.secure.keys.agreement import Offer
 from unpooled.secure.keys.roster import Identity, Roster
 
@@ -114,7 +117,7 @@ class Studies:
         self._differencing, self._key = DifferencingRules(audit_log, key), key
         cut_key = cut_key or identity.derivation_secret(b"blocks of rows")
         self.cuts = TableCuts(cut_key, audit_log, policy)
-        self._leverage = LeverageRule(audit_log, key)
+        self._leverage, self._derived = LeverageRule(audit_log, key), RareDerived()
         self.studies: dict[str, StudyMemory] = {}
         for name in audit_log.studies():
             if audit_log.study(name).lines:
@@ -246,10 +249,14 @@ class Studies:
 
     def _check_rules(self, asked: AskedStep, parties: tuple[str, ...]) -> None:
         study, step = asked.request.study, asked.step.name
-        if self._asks_people and not self._audit_log.study(study).approves(step):
+        # What silos count of each other before a selection is part of any study.
+        listed = step == held.name or self._audit_log.study(study).approves(step)
+        if self._asks_people and not listed:
             raise Refusal("approval")
         self._differencing.check(self._policy, asked, parties)
         self.cuts.check(asked, len(parties))
+        if isinstance(asked.view, View):
+            self._derived.check(self._policy, asked.view)
 
     @property
     def noteworthy_columns(self) -> tuple[str, ...]:
@@ -268,17 +275,26 @@ class Studies:
             self._leverage.check(self._policy, asked.step, asked.view, scatter)
 
     def foresee(
-        self, asked: AskedStep, parties: tuple[str, ...], partition: str
+        self,
+        asked: AskedStep,
+        parties: tuple[str, ...],
+        partition: str,
+        earlier: Sequence[Sequence[str]],
     ) -> None:
-        """Refuse a planned step that earlier answers forbid.
+        """Refuse a planned step that earlier answers, or those planned, forbid.
 
         Rules about fitted numbers are left out: a plan has placeholders for them.
+
+        Parameters
+        ----------
+        earlier : sequence of sequence of str
+            As of `CompleteRows.foresee`.
         """
         self._differencing.check_parties(self._policy, asked.view, parties)
-        self.cuts.check(asked, len(parties))
+        self.cuts.check(asked, len(parties), planned=True)
         # Columns are planned before rows are matched, and answered about afterwards.
         if partition == "rows":
-            self._differencing.check_rows(self._policy, asked.view)
+            self._differencing.check_rows(self._policy, asked.view, earlier)
             if isinstance(asked.view, View) and not asked.view.up_to_scale().transforms:
                 self.check_leverage(asked)
 
@@ -372,6 +388,7 @@ class Studies:
         digests: Mapping[str, str] = {},
         *,
         of_table: bool = False,
+        about: Any = None,
     ) -> None:
         """Write a refusal, if it can be written: it goes out in any case.
 
@@ -383,12 +400,12 @@ class Studies:
             The rule.
         digests : mapping of str to str
             SHA-256 of the message's arrays.
-        of_table : bool, default False
+        of_table, about
             As of `question_of`.
         """
         if rule == "audit_log":
             return
-        question = question_of(rule, header, digests, of_table=of_table)
+        question = question_of(rule, header, digests, of_table=of_table, about=about)
         study = header.get("study")
         asked = header.get("step") or header.get("kind")
         with suppress(StudyError):
@@ -498,6 +515,25 @@ def forget_kept(audit_log: AuditLog, study: str, results: Path) -> None:
     if folder := _kept_folder(audit_log, study):
         shutil.rmtree(folder, ignore_errors=True)
         shutil.rmtree(results / study, ignore_errors=True)
+
+
+def kept_of_fit(audit_log: AuditLog, address: str) -> KeptArrays:
+    """Return the arrays on the disk that the steps of a fit kept.
+
+    Parameters
+    ----------
+    audit_log : AuditLog
+        The silo's.
+    address : str
+        Study and view of the fit. Where nothing of it is kept, reading an array raises
+        a `Refusal`, "nothing_kept".
+    """
+    study, view = split_address(address)
+    folder = _kept_folder(audit_log, study)
+    if folder is None:
+        return KeptArrays(view, ())
+    own = folder / str(audit_log.study(study).forgotten)
+    return KeptArrays(view, [KeptStore(own)])
 
 
 def _kept_folder(audit_log: AuditLog, study: str) -> Path | None:

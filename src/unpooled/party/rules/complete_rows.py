@@ -12,6 +12,7 @@ rows. The others are counted here, by column: where they are few, the silo answe
 its complete rows or about all of them, whichever came first.
 """
 
+from collections.abc import Sequence
 from typing import final
 from weakref import WeakKeyDictionary
 
@@ -22,6 +23,7 @@ from unpooled.data.table import Table
 from unpooled.linalg.moments import observed_sums
 from unpooled.party.memory.audit_log import AuditLog, Note
 from unpooled.party.rules.policy import Policy
+from unpooled.party.rules.unusable_cells import RefusedColumns
 from unpooled.party.views.view import View
 from unpooled.protocol.refusal import Refusal
 
@@ -61,6 +63,43 @@ class CompleteRows:
             if not few.isdisjoint(view.source_columns):
                 raise Refusal("min_changed_rows")
 
+    def foresee(
+        self, policy: Policy, view: View, earlier: Sequence[Sequence[str]]
+    ) -> None:
+        """Refuse a planned step whose rows differ in a few from those planned before.
+
+        Parameters
+        ----------
+        earlier : sequence of sequence of str
+            Of each choice of rows before this one the columns in which they are
+            complete; none for all rows.
+
+        Raises
+        ------
+        RefusedColumns
+            "min_changed_rows", with the columns whose cells the two choices differ in.
+        """
+        whole, own = view.whole, view.complete_in
+        for columns in map(list, earlier):
+            if not set(columns) <= set(whole.columns):
+                raise Refusal("unknown_columns")
+            other = complete_rows(whole, columns) if columns else whole
+            if 0 < _n_changed(view.table, other) < policy.min_changed_rows:
+                differ = sorted({*own} ^ {*columns})
+                raise RefusedColumns(
+                    *("min_changed_rows", _incomplete(whole, differ)),
+                    about=sorted([own, columns]),
+                )
+            few = set[str]()
+            if own and not columns:
+                few = self._few(policy, whole, own)
+            elif columns and not own:
+                few = self._few(policy, whole, columns) & {*view.source_columns}
+            if few:
+                raise RefusedColumns(
+                    "min_changed_rows", sorted(few), about=[own or columns, sorted(few)]
+                )
+
     def notes(self, policy: Policy, view: View, whole: list[str]) -> list[Note]:
         """Return what the log must say before an answer about a view leaves."""
         columns = view.complete_in
@@ -81,6 +120,23 @@ class CompleteRows:
             self._others[left] = _cells_in_others(table, columns, left.n_rows)
         found = self._others[left].items()
         return {c for c, n in found if 0 < n < policy.min_changed_rows}
+
+
+def _n_changed(one: Table, other: Table) -> int:
+    """Return how many rows only one of two tables has: of that which has more such."""
+    if one is other:
+        return 0
+    has = [table.source_rows(np.arange(table.n_rows)) for table in (one, other)]
+    return max(
+        len(np.setdiff1d(*pair, assume_unique=True)) for pair in (has, has[::-1])
+    )
+
+
+def _incomplete(table: Table, columns: list[str]) -> list[str]:
+    """Return those of some columns of which a cell is missing."""
+    there = sum(observed_sums(block.X)[0] for block in table.blocks(columns))
+    known = zip(columns, np.ravel(there), strict=True)
+    return [column for column, n in known if n < table.n_rows]
 
 
 def _cells_in_others(table: Table, columns: list[str], n: int) -> dict[str, int]:

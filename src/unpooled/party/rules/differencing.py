@@ -16,6 +16,7 @@ What the rules compare with is the audit log's, one account of all studies and p
 of a silo: it is written with the round, in one transaction, before the reply leaves.
 """
 
+from collections.abc import Sequence
 from typing import final
 
 from unpooled.party.memory.audit_log import AuditLog, Note
@@ -75,12 +76,25 @@ class DifferencingRules:
             if table == UNKNOWN or self._versions.overlaps(policy, view.table, table):
                 raise Refusal("allow_roster_change")
 
-    def check_rows(self, policy: Policy, view: View | IdColumn) -> None:
-        """Refuse rows that differ in a few from those of an earlier answer."""
+    def check_rows(
+        self,
+        policy: Policy,
+        view: View | IdColumn,
+        planned: Sequence[Sequence[str]] = (),
+    ) -> None:
+        """Refuse rows that differ in a few from those of an earlier answer.
+
+        Parameters
+        ----------
+        planned : sequence of sequence of str
+            The rows of answers that a plan has before this one; see
+            `CompleteRows.foresee`.
+        """
         if isinstance(view, View):
             self._versions.check(policy, view.table)
             whole = self._versions.names(policy, view.whole)
             self._complete.check(policy, view, whole)
+            self._complete.foresee(policy, view, planned)
 
     def table_name(self, policy: Policy, asked: AskedStep) -> str:
         """Return the name of the version of the table that a step reads."""

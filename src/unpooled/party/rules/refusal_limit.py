@@ -77,6 +77,7 @@ def question_of(
     digests: Mapping[str, str],
     *,
     of_table: bool = False,
+    about: Any = None,
 ) -> str:
     """Return a name for the question that a refusal answers; empty if about no rows.
 
@@ -91,15 +92,19 @@ def question_of(
         message asks: of a plan, which says of each column whether it has missing or
         infinite cells. The verdicts about all columns are one question, so that a plan
         of a table with several faults is no series of attempts.
+    about : JSON value, optional
+        What the verdict is about, where that is not what the rule is about elsewhere.
     """
     depends = DATA_RULES.get(rule)
     if depends is None:
         return ""
+    if about is not None:
+        return digest(canonical([rule, about]))
     view = header.get("view", [])
     if of_table:
         return digest(canonical(["cells", _selected_rows(view)]))
     if depends == "selection":
-        about: Any = _selection(view)
+        about = _selection(view)
     elif depends == "view":
         about = view
     else:

@@ -48,10 +48,17 @@ class OpenedNumbers:
         self.total, self.people, self.share = 0.0, 0, 0.0
         self._of_column: dict[str, float] = {}
         self._questions: set[str] = set()
+        # The columns of the last round, numbers about each of them that are not yet in
+        # `_of_column`, and the most that it has of one of them. The rounds of a fit are
+        # about the same columns: to count 200,000 of them one by one in every round
+        # would take longer than the round.
+        self._last: tuple[str, ...] = ()
+        self._of_last, self._most = 0.0, 0.0
 
     @property
     def of_column(self) -> Mapping[str, float]:
         """Numbers of totals about each column, equal ones once."""
+        self._turn_to(())
         return dict(self._of_column)
 
     def see(self, columns: Iterable[str], record: Mapping[str, Any]) -> None:
@@ -59,10 +66,9 @@ class OpenedNumbers:
         if record["question"] in self._questions:
             return
         self._questions.add(record["question"])
-        columns = list(columns)
-        for column in columns:
-            before = self._of_column.get(column, 0.0)
-            self._of_column[column] = before + record["numbers"] / len(columns)
+        if columns := tuple(columns):
+            self._turn_to(columns)
+            self._of_last += record["numbers"] / len(columns)
         self.total += record["numbers"]
         self.people += record["people"]
         self.share = max(self.share, record["share"])
@@ -71,11 +77,21 @@ class OpenedNumbers:
         self, columns: Iterable[str], record: Mapping[str, Any], n_rows: int
     ) -> float:
         """Return the largest share of a column's N cells, with one round more."""
-        columns = list(columns)
+        columns = tuple(columns)
+        self._turn_to(columns)
         known = record["question"] in self._questions
         more = 0.0 if known else record["numbers"] / max(len(columns), 1)
-        most = max((self._of_column.get(column, 0.0) for column in columns), default=0)
-        return (most + more) / max(n_rows, 1)
+        return (self._most + self._of_last + more) / max(n_rows, 1)
+
+    def _turn_to(self, columns: tuple[str, ...]) -> None:
+        """Settle the numbers about the last columns, unless these are the same."""
+        if columns == self._last:
+            return
+        for column in self._last:
+            self._of_column[column] = self._of_column.get(column, 0.0) + self._of_last
+        self._last, self._of_last = columns, 0.0
+        found = (self._of_column.get(column, 0.0) for column in columns)
+        self._most = max(found, default=0.0)
 
 
 def record_of(opened: Opened, key: bytes) -> dict[str, Any]:

@@ -19,6 +19,12 @@ cut that moves with every change would differ from the last in a few rows of eac
 How many rows must change between two answers is a rule of its own
 (`unpooled.party.rules.table_versions`). A source that gives its rows in another order
 after some were appended is cut anew as well; let it sort them by when they came.
+
+A selection names blocks by numbers, the same in all silos. Before the first one the
+silos count among themselves how many of them have how many blocks
+(`unpooled.protocol.block_levels`), and each merges those that too few others have into
+its first ones. The smallest number that was common stays: blocks that were merged once
+would differ from the same blocks apart.
 """
 
 import hashlib
@@ -34,12 +40,17 @@ from unpooled.party.memory.audit_log import AuditLog, Note
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.row_digests import label_cells, row_digests
 from unpooled.party.steps.asked_step import AskedStep
-from unpooled.party.views.cut import Cut, brought_together, stratified_blocks
+from unpooled.party.views.cut import (
+    Cut,
+    brought_together,
+    merged,
+    stratified_blocks,
+)
 from unpooled.party.views.view import View
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.shared_blocks import MOST_BLOCKS
 
-_CUT, _SELECTED = "blocks", "selected"
+_CUT, _SELECTED, _COMMON = "blocks", "selected", "common_blocks"
 
 
 @final
@@ -62,18 +73,38 @@ class TableCuts:
         self._cut: tuple[Cut, dict[str, Any]] | None = None
 
     def of(self, table: Table) -> Cut:
-        """Return the cut of a table's rows."""
-        return self._made(table)[0]
+        """Return the cut of a table's rows: the own one until a number is common."""
+        most = self._most(table)
+        return merged(self._made(table)[0], MOST_BLOCKS if most is None else most)
 
-    def check(self, asked: AskedStep, n_parties: int) -> None:
+    def n_own_blocks(self, table: Table) -> int:
+        """Return how many blocks the silo's own cut has."""
+        return len(self._made(table)[0].sizes)
+
+    def take_common(self, table: Table, most: int) -> None:
+        """Note how many blocks enough silos have; the smallest number stays."""
+        note = {"version": self._made(table)[1]["parts"][0][1], "most": most}
+        if note not in self._audit_log.notes(_COMMON):
+            self._audit_log.note(_COMMON, note)
+
+    def _most(self, table: Table) -> int | None:
+        version = self._made(table)[1]["parts"][0][1]
+        notes = self._audit_log.notes(_COMMON)
+        known = [note["most"] for note in notes if note["version"] == version]
+        return min(known, default=None)
+
+    def check(self, asked: AskedStep, n_parties: int, *, planned: bool = False) -> None:
         """Refuse pairs of features of blocks that too few rows tell from others.
 
         Totals of two selections subtract to those of the blocks that one of them has,
         and those of several to the blocks that are in the same of them. All such blocks
         together must have the rows that `max_feature_ratio` asks for, over all silos
         with as many as this one: the silo with the fewest decides.
+
+        With `planned` the silos need not have counted their blocks.
         """
         self._check_first(asked)
+        self._check_common(asked.view, planned=planned)
         if (now := self._selection(asked)) is None:
             return
         assert isinstance(asked.view, View)
@@ -122,6 +153,20 @@ class TableCuts:
         if same and same[0] != own:
             self._cut = None
             raise Refusal("out_of_order")
+
+    def _check_common(self, view: Any, *, planned: bool) -> None:
+        """Refuse a part that only blocks would be in which too few silos have."""
+        if not isinstance(view, View) or view.cut is None or view.cut.shared:
+            return
+        most, own = self._most(view.table), len(view.cut.sizes)
+        if most is None and planned:
+            return
+        if most is None or own > most:
+            # Nobody counted yet, or another session merged blocks meanwhile.
+            raise Refusal("out_of_order")
+        empty = not view.kept_blocks and own == most
+        if empty or most == 1:
+            raise Refusal("shared_blocks")
 
     def _selection(self, asked: AskedStep) -> dict[str, Any] | None:
         """Return the note of a release over pairs of features of some blocks."""

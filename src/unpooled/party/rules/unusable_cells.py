@@ -42,11 +42,13 @@ class RefusedColumns(Refusal):
         The rule.
     columns : sequence of str
         Names of the silo's columns, in its own order.
+    about : JSON value, optional
+        What the verdict is about; None: the cells of the rows that are selected.
     """
 
-    def __init__(self, rule: str, columns: Sequence[str]) -> None:
+    def __init__(self, rule: str, columns: Sequence[str], about: Any = None) -> None:
         super().__init__(rule)
-        self.columns = tuple(columns)
+        self.columns, self.about = tuple(columns), about
 
 
 @final

@@ -22,10 +22,13 @@ from unpooled.data.toml import Section, read_text
 from unpooled.errors import DataError, StudyError
 from unpooled.party.following import Follow
 from unpooled.party.memory.audit_log import AuditLog
+from unpooled.party.memory.kept_arrays import KeptArrays
+from unpooled.party.memory.studies import kept_of_fit
 from unpooled.party.party import Party
 from unpooled.party.rules.policy import Policy
 from unpooled.party.setup.locked_key import is_locked, locked, opened, password_here
 from unpooled.party.setup.notices import notifier
+from unpooled.posix import keep_private, others_may_read
 from unpooled.secure.keys.roster import Identity, Roster
 
 _KEYS = (
@@ -183,6 +186,13 @@ class SiloFile:
         """Folder of what the silo keeps of each study by columns, as files."""
         return self.audit.parent / "results"
 
+    def kept(self, address: str) -> KeptArrays:
+        """Return what this silo's steps kept of a fit; see `kept_of_fit`."""
+        # Opening a log would make one.
+        if not self.audit.exists():
+            return KeptArrays(address, ())
+        return kept_of_fit(AuditLog(self.audit), address)
+
     def table(self) -> Table:
         """Open the source; raise a `DataError` where it cannot be read."""
         try:
@@ -272,7 +282,7 @@ def _days(own: Section) -> float | int | None:
 def read_identity(path: Path) -> Identity:
     """Read a private key that only its owner may read."""
     try:
-        if os.name == "posix" and path.stat().st_mode & 0o077:
+        if others_may_read(path):
             raise StudyError(
                 f"Others than its owner may read {path}. Make it private (chmod 600); "
                 f"if others were able to copy it, make a new key."
@@ -294,7 +304,7 @@ def write_identity(path: Path, identity: Identity) -> None:
     if is_locked(former):
         text = locked(identity.private_bytes(), password_here(path))
     with replacing(path) as stream:
-        os.fchmod(stream.fileno(), 0o600)
+        keep_private(stream)
         stream.write(text.encode() + b"\n")
 
 

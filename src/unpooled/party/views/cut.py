@@ -54,6 +54,13 @@ class Cut:
         return tuple(map(int, np.bincount(self.block_of)))
 
 
+def merged(cut: Cut, most: int) -> Cut:
+    """Return a cut of at most so many blocks: the others are part of the first."""
+    if len(cut.sizes) <= most:
+        return cut
+    return Cut((cut.block_of % np.uint8(most)).astype(np.uint8), cut.shared)
+
+
 def shared_cut(n_rows: int) -> Cut:
     """Return the cut of tables with the same rows in the same order."""
     return Cut(shared_blocks(n_rows), shared=True)

@@ -127,11 +127,16 @@ class View:
             self.kept_blocks = numbers[: bisect_left(numbers, len(self.cut.sizes))]
             self.n_rows = sum(self.cut.sizes[block] for block in self.kept_blocks)
         self.left_out = table.n_rows - self.n_rows
-        self.columns = self.source_columns
+        self.columns, touched = self.source_columns, set[str]()
         for operation in self._operations:
             if isinstance(operation, Select):
                 self.columns = self._known(self.columns, operation)
             else:
+                read, step = operation.of or self.columns, find_step(operation.step)
+                if step.of_source and touched & set(read):
+                    raise Refusal("derived_order")
+                if step.by_column != "missing":
+                    touched.update(operation.columns or read)
                 made = self._made(operation, self.columns)
                 _check_arguments(operation, len(operation.of or self.columns))
                 self.columns = made
@@ -235,6 +240,18 @@ class View:
         """Have missing cells of source columns filled by other numbers than asked."""
         if values != self.filled_as:
             self.filled_as, self._sums = values, None
+
+    @cached_property
+    def derived_of_source(self) -> list[tuple["View", tuple[str, ...]]]:
+        """Views of all rows up to transforms of source columns, and what these make."""
+        found = list[tuple[View, tuple[str, ...]]]()
+        for place, operation in enumerate(self._operations):
+            if isinstance(operation, Derive) and find_step(operation.step).of_source:
+                before = [Select(self.source_columns), *self._operations[: place + 1]]
+                view = View(self.table, before, self._kept, self._partition)
+                view.fill_as(self.filled_as)
+                found.append((view, operation.columns))
+        return found
 
     def up_to_scale(self) -> "View":
         """Return the view without the shifts and scales of its columns at the end."""

@@ -41,6 +41,9 @@ def event(entry: Entry) -> str:
         return f"cut these rows into blocks for folds and splits{how}"
     if entry.kind == "selected":
         return f"answered about {counted(len(record['blocks']), 'block')} of rows"
+    if entry.kind == "common_blocks":
+        most = counted(record["most"], "block")
+        return f"cut these rows into {most} at most, as enough other silos do"
     if entry.kind == "searched":
         return "followed a search to a state from which it may continue"
     if entry.kind == "leverage":

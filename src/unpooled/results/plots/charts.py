@@ -29,6 +29,8 @@ _NAMES = {True: (102, 14), False: (186, 28)}
 _TOP, _AXIS = 24, 26
 _MOST_LABELLED, _MOST_NAMED = 14, 8  # bars with room for their rank, and a number
 _SMALL = 9.5  # type of the numbers below narrow panels
+# Intervals on bars.
+_WHISKERS = {"fmt": "none", "ecolor": INK, "elinewidth": 1.0, "capsize": 2.0}
 
 
 def scree(
@@ -36,6 +38,7 @@ def scree(
     kept: int | None = None,
     reference: Float[Array, " l"] | None = None,
     name: str = "broken stick",
+    errors: Float[Array, " k"] | None = None,
 ) -> "Figure":
     """Draw shares of variance by component, and below them the cumulative share.
 
@@ -49,11 +52,13 @@ def scree(
         Shares that those of the components are compared with.
     name : str
         Of the reference.
+    errors : (k,) array, optional
+        Half the lengths of the first k shares' intervals.
     """
     height = 408
     figure = blank(height)
     panels = scree_panels(figure, height)
-    draw_shares(panels[0], shares, kept, reference, name)
+    draw_shares(panels[0], shares, kept, reference, name, errors)
     panels[0].set_xlabel("")
     draw_cumulative(panels[1], shares, kept)
     return figure
@@ -77,12 +82,20 @@ def draw_shares(
     kept: int | None = None,
     reference: Float[Array, " l"] | None = None,
     name: str = "broken stick",
+    errors: Float[Array, " k"] | None = None,
 ) -> None:
     """Draw bars of shares of variance on a scale of their own, and a reference."""
     count = len(shares)
     kept = count if kept is None else kept
     place = _upright(axes, 100 * shares, "component", _bar_width(count), kept)
     top = 100 * float(shares.max(initial=0.0))
+    if errors is not None:
+        drawn = min(len(errors), count)
+        highs = 100 * (shares[:drawn] + errors[:drawn])
+        top = max(top, float(highs.max(initial=0.0)))
+        axes.errorbar(
+            place[:drawn], 100 * shares[:drawn], 100 * errors[:drawn], **_WHISKERS
+        )
     if reference is not None:
         top = max(top, 100 * float(reference.max()))
         look = {"color": SECOND, "linewidth": 1.5, "linestyle": (0, (4, 2))}
@@ -157,7 +170,10 @@ def correlations(values: Float[Array, " k"]) -> "Figure":
 
 
 def loadings(
-    components: Float[Array, "k p"], columns: Sequence[str], titles: Sequence[str]
+    components: Float[Array, "k p"],
+    columns: Sequence[str],
+    titles: Sequence[str],
+    errors: Float[Array, "k p"] | None = None,
 ) -> "Figure":
     """Draw one panel of bars per component, with the columns named once, at the left.
 
@@ -169,9 +185,11 @@ def loadings(
         Names of the p columns.
     titles : sequence of str
         Names of the k panels.
+    errors : (k, p) array, optional
+        Half the lengths of intervals; NaN draws none.
     """
     panels, letters = loadings_panels(blank, *components.shape)
-    draw_loadings(panels, components, columns, titles, letters)
+    draw_loadings(panels, components, columns, titles, letters, errors)
     return cast("Figure", panels[0].figure)
 
 
@@ -204,6 +222,7 @@ def draw_loadings(
     columns: Sequence[str],
     titles: Sequence[str],
     letters: int = 28,
+    errors: Float[Array, "k p"] | None = None,
 ) -> None:
     """Draw one panel of bars per component, on one scale for all.
 
@@ -217,9 +236,14 @@ def draw_loadings(
         Names of the p columns, and of the k panels.
     letters : int
         Longer names of columns are shortened to this many.
+    errors : (k, p) array, optional
+        Half the lengths of intervals; NaN draws none.
     """
     p = components.shape[1]
-    limit = 1.04 * max(float(np.abs(components).max()), 1e-12)
+    ends = np.abs(components)
+    if errors is not None:
+        ends = ends + np.nan_to_num(errors)
+    limit = 1.04 * max(float(ends.max()), 1e-12)
     mark = round_mark(limit)
     ticks = [-mark, 0.0, mark]
     # Without the zero before the point, so that five panels have room for them.
@@ -228,6 +252,8 @@ def draw_loadings(
         values = components[index]
         colours = [ACCENT if value >= 0 else SECOND for value in values]
         axes.barh(np.arange(p), values, height=0.62, color=colours)
+        if errors is not None and np.isfinite(errors[index]).all():
+            axes.errorbar(values, np.arange(p), xerr=errors[index], **_WHISKERS)
         axes.axvline(0.0, color=INK, linewidth=0.8, alpha=0.55)
         axes.set_xlim(-limit, limit)
         axes.set_ylim(p - 0.4, -0.6)

@@ -2,6 +2,7 @@
 
 import io
 import warnings
+from collections.abc import Iterator, Sequence
 
 from unpooled.results.exhibits import Picture
 from unpooled.results.plots.drawing import settings
@@ -10,35 +11,36 @@ _DOTS_PER_INCH = 220  # 1,283 pixels wide: sharp at half the width of a printed 
 _MARGIN = 0.08  # inches
 
 
-def image(picture: Picture, form: str) -> bytes:
-    """Return a picture as the content of a file.
+def images(picture: Picture, forms: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+    """Yield each form of a picture, and the content of its file; it is drawn once.
 
     Parameters
     ----------
     picture : Picture
         What to draw.
-    form : {"svg", "png"}
-        Kind of file.
+    forms : sequence of {"svg", "png"}
+        Kinds of files.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
-    content = io.BytesIO()
-    # Without a date: the same picture is the same file.
-    unset = ("Date", "Creator") if form == "svg" else ("Software",)
     with settings(), warnings.catch_warnings():
         # Letters that the font lacks are drawn as boxes, and stay text in SVG.
         warnings.simplefilter("ignore")
         figure = picture.draw()
-        (FigureCanvasSVG if form == "svg" else FigureCanvasAgg)(figure)
-        figure.savefig(
-            content,
-            format=form,
-            dpi=_DOTS_PER_INCH,
-            facecolor="white",
-            # Some labels stand outside of the panels, which a page lets them.
-            bbox_inches="tight",
-            pad_inches=_MARGIN,
-            metadata=dict.fromkeys(unset),
-        )
-    return content.getvalue()
+        for form in forms:
+            content = io.BytesIO()
+            (FigureCanvasSVG if form == "svg" else FigureCanvasAgg)(figure)
+            # Without a date: the same picture is the same file.
+            unset = ("Date", "Creator") if form == "svg" else ("Software",)
+            figure.savefig(
+                content,
+                format=form,
+                dpi=_DOTS_PER_INCH,
+                facecolor="white",
+                # Some labels stand outside of the panels, which a page lets them.
+                bbox_inches="tight",
+                pad_inches=_MARGIN,
+                metadata=dict.fromkeys(unset),
+            )
+            yield form, content.getvalue()

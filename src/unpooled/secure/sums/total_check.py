@@ -137,14 +137,12 @@ def check_total(
         When the total is wrong by any amount in any word, except with probability
         2^-64; also when sums were altered or are of another total.
     """
-    rest = check_sums(total, key, context)
-    for party, data in sealed.items():
-        opened = open_sums(data, key, party, context)
-        if len(opened) != rest.nbytes:
-            raise _wrong_total()
-        sums = np.frombuffer(opened, rest.dtype.newbyteorder("<")).astype(rest.dtype)
-        rest = _difference(rest, sums.reshape(rest.shape))
-    if rest.any():
+    sums = check_sums(total, key, context)
+    opened = [open_sums(data, key, party, context) for party, data in sealed.items()]
+    if any(len(data) != sums.nbytes for data in opened):
+        raise _wrong_total()
+    parts = np.frombuffer(b"".join(opened), sums.dtype.newbyteorder("<"))
+    if not np.array_equal(_added(parts.reshape(-1, *sums.shape)), sums):
         raise _wrong_total()
 
 
@@ -167,27 +165,39 @@ def _subset_sums(
     n, limbs = words.shape
     rounds = SUBSETS // _PASS
     stream = key_cipher(key, b"check subsets" + context)
-    # Of each limb, the sums of the words in each bucket; or of the subsets, if few.
-    add, size = (_into_subsets, _PASS) if n < _FEW else (_into_buckets, 2**_PASS)
-    sums = np.zeros((rounds, limbs, size), words.dtype)
+    if n < _FEW:
+        return _subset_sums_of_few(words, stream.update(bytes(2 * rounds * n)))
+    # Of each limb, the sums of the words in each bucket.
+    sums = np.zeros((rounds, limbs, 2**_PASS), words.dtype)
     for start in range(0, n, CHUNK):
         part = words[start : start + CHUNK]
         random = stream.update(bytes(2 * rounds * len(part)))
         drawn = np.frombuffer(random, "<u2").reshape(rounds, len(part))
         for buckets, each in zip(drawn, sums, strict=True):
             for limb in range(limbs):
-                add(each[limb], buckets, part[:, limb])
-    if size > _PASS:
-        sums = _halved(sums)
+                _into_buckets(each[limb], buckets, part[:, limb])
+    sums = _halved(sums)
     return np.ascontiguousarray(sums.swapaxes(1, 2).reshape(SUBSETS, limbs))
 
 
-def _into_subsets(
-    sums: Shaped[Array, " b"], buckets: Shaped[Array, " w"], words: Shaped[Array, " w"]
-) -> None:
-    """Add the words whose bucket has bit 0, 1, ... 15 to the sum of that subset."""
-    bits = (buckets >> np.arange(_PASS, dtype=np.uint16)[:, None]) & np.uint16(1)
-    sums += (bits.astype(words.dtype) * words).sum(axis=1, dtype=words.dtype)
+def _subset_sums_of_few(
+    words: Shaped[Array, "w l"], random: bytes
+) -> Shaped[Array, "k l"]:
+    """Return the subset sums of few words, as products with matrices of bits.
+
+    Pieces of 32 bits, of at most 2^12 words, add in double precision without rounding.
+    """
+    drawn = np.frombuffer(random, "<u2").reshape(-1, 1, len(words))
+    bits = (drawn >> np.arange(_PASS, dtype=np.uint16)[:, None]) & np.uint16(1)
+    subsets = bits.reshape(SUBSETS, len(words)).astype(np.float64)
+    sums = np.zeros((SUBSETS, words.shape[1]), words.dtype)
+    rest, shift = words.astype(np.uint64), 0
+    while rest.any():
+        pieces = (rest & np.uint64(2**32 - 1)).astype(np.float64)
+        product = (subsets @ pieces).astype(np.uint64)
+        sums += (product << np.uint64(shift)).astype(words.dtype)
+        rest, shift = rest >> np.uint64(32), shift + 32
+    return sums
 
 
 def _into_buckets(
@@ -220,16 +230,13 @@ def _carried(halves: Shaped[Array, "k 8"]) -> Shaped[Array, "k 4"]:
     return limbs
 
 
-def _difference(a: Shaped[Array, "..."], b: Shaped[Array, "..."]) -> Array:
-    """Return a - b in the ring: with a second axis, of four-limb numbers."""
-    if a.ndim == 1:
-        return a - b
-    out, borrow = np.empty_like(a), np.zeros(len(a), bool)
-    for limb in range(a.shape[1]):
-        first = a[:, limb] - b[:, limb]
-        out[:, limb] = first - borrow
-        borrow = (a[:, limb] < b[:, limb]) | (borrow & (first == 0))
-    return out
+def _added(parts: Shaped[Array, "m k ..."]) -> Shaped[Array, "k ..."]:
+    """Return the sum over the first axis: with a third axis, of four-limb numbers."""
+    if parts.ndim == 2:
+        # Of the words' own type, so that it is modulo their size.
+        return parts.sum(axis=0, dtype=parts.dtype.newbyteorder("="))
+    halves = np.ascontiguousarray(parts, "<u8").view("<u4")
+    return _carried(halves.sum(axis=0, dtype=np.uint64))
 
 
 def _sealing(key: bytes) -> ChaCha20Poly1305:

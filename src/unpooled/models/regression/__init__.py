@@ -1,0 +1,1 @@
+"""Regression: linear, ridge, logistic and generalised linear models."""

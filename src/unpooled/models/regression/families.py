@@ -1,0 +1,185 @@
+"""Exponential families with the links of generalised linear models.
+
+    η = intercept + Σ coef x + offset,   μ = g⁻¹(η),   Var(y) = φ V(μ)
+
+    family     link       V(μ)         unit deviance / 2
+    gaussian   identity   1            (y - μ)² / 2
+    binomial   logit      μ (1 - μ)    y log(y / μ) + (1 - y) log((1 - y) / (1 - μ))
+    poisson    log        μ            y log(y / μ) - (y - μ)
+    gamma      log        μ²           -log(y / μ) + (y - μ) / μ
+
+References
+----------
+McCullagh and Nelder, Generalized linear models, 2nd edition, Chapman and Hall, 1989.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import final
+
+import numpy as np
+import scipy.special
+
+from unpooled.arrays import Array, Bool, Float
+
+_EPS = float(np.finfo(float).eps)
+# Of a linear predictor with a logarithmic link.
+_FARTHEST = 32.0
+
+Function = Callable[[Float[Array, " n"]], Float[Array, " n"]]
+
+
+@final
+@dataclass(frozen=True)
+class Family:
+    """A family with its link.
+
+    Attributes
+    ----------
+    name, link : str
+    mean : callable
+        The inverse link: η -> μ.
+    predictor : callable
+        The link: μ -> η.
+    slope : callable
+        dμ / dη, of μ.
+    variance : callable
+        V(μ).
+    deviance : callable
+        Unit deviance of y and μ.
+    allowed : callable
+        Whether each response can come from the family.
+    responses : str
+        What responses are allowed, for errors.
+    has_dispersion : bool
+        Whether φ is estimated; it is 1 otherwise.
+    """
+
+    name: str
+    link: str
+    mean: Function
+    predictor: Function
+    slope: Function
+    variance: Function
+    deviance: Callable[[Float[Array, " n"], Float[Array, " n"]], Float[Array, " n"]]
+    allowed: Callable[[Float[Array, " n"]], Bool[Array, " n"]]
+    responses: str
+    has_dispersion: bool
+
+
+def _exponential(eta: Float[Array, " n"]) -> Float[Array, " n"]:
+    # A step that is too long is noticed by its deviance, which must be finite.
+    return np.exp(np.clip(eta, -_FARTHEST, _FARTHEST))
+
+
+def _logs_of_ratios(
+    y: Float[Array, " n"], mu: Float[Array, " n"]
+) -> Float[Array, " n"]:
+    """Return ``y log(y / μ)``, 0 where y is 0."""
+    return scipy.special.xlogy(y, y) - scipy.special.xlogy(y, mu)
+
+
+def _binomial(y: Float[Array, " n"], mu: Float[Array, " n"]) -> Float[Array, " n"]:
+    # A probability of 0 or 1 by rounding would make the sum infinite.
+    mu = np.clip(mu, _EPS, 1.0 - _EPS)
+    return 2.0 * (_logs_of_ratios(y, mu) + _logs_of_ratios(1.0 - y, 1.0 - mu))
+
+
+FAMILIES: Mapping[str, Family] = MappingProxyType(
+    {
+        family.name: family
+        for family in (
+            Family(
+                name="gaussian",
+                link="identity",
+                mean=lambda eta: eta,
+                predictor=lambda mu: mu,
+                slope=np.ones_like,
+                variance=np.ones_like,
+                deviance=lambda y, mu: (y - mu) ** 2,
+                allowed=np.isfinite,
+                responses="finite numbers",
+                has_dispersion=True,
+            ),
+            Family(
+                name="binomial",
+                link="logit",
+                mean=scipy.special.expit,
+                predictor=scipy.special.logit,
+                slope=lambda mu: mu * (1.0 - mu),
+                variance=lambda mu: mu * (1.0 - mu),
+                deviance=_binomial,
+                allowed=lambda y: (y >= 0.0) & (y <= 1.0),
+                responses="numbers from 0 to 1",
+                has_dispersion=False,
+            ),
+            Family(
+                name="poisson",
+                link="log",
+                mean=_exponential,
+                predictor=np.log,
+                slope=lambda mu: mu,
+                variance=lambda mu: mu,
+                deviance=lambda y, mu: 2.0 * (_logs_of_ratios(y, mu) - (y - mu)),
+                allowed=lambda y: y >= 0.0,
+                responses="counts, at least 0",
+                has_dispersion=False,
+            ),
+            Family(
+                name="gamma",
+                link="log",
+                mean=_exponential,
+                predictor=np.log,
+                slope=lambda mu: mu,
+                variance=lambda mu: mu**2,
+                deviance=lambda y, mu: 2.0 * (-np.log(y / mu) + (y - mu) / mu),
+                allowed=lambda y: y > 0.0,
+                responses="numbers above 0",
+                has_dispersion=True,
+            ),
+        )
+    }
+)
+
+
+def saturated(family: str, y: Float[Array, " n"]) -> float:
+    """Return what a log-likelihood needs of the responses beside the deviance.
+
+    Poisson: the log-likelihood of means equal to the responses. Gamma: the sum of the
+    responses' logarithms. Others need nothing.
+    """
+    if family == "poisson":
+        logs = scipy.special.xlogy(y, y) - y - scipy.special.gammaln(y + 1.0)
+        return float(logs.sum())
+    return float(np.log(y).sum()) if family == "gamma" else 0.0
+
+
+def log_likelihood(
+    family: str, deviance: float, constant: float, N: int, dispersion: float
+) -> float:
+    """Return the log-likelihood of a fit.
+
+    Parameters
+    ----------
+    family : str
+        Name of the family.
+    deviance : float
+        Of the fit.
+    constant : float
+        What `saturated` gives, over all silos.
+    N : int
+        Sample size.
+    dispersion : float
+        Estimate of φ. The variance of a Gaussian is ``deviance / N`` instead, which is
+        the most likely.
+    """
+    if family == "gaussian":
+        return -0.5 * N * (np.log(2 * np.pi * deviance / N) + 1.0)
+    if family == "gamma":
+        shape = 1.0 / dispersion
+        # Σ log μ + y / μ = deviance / 2 + Σ log y + N.
+        middle = deviance / 2 + constant + N
+        each = shape * np.log(shape) - scipy.special.gammaln(shape)
+        return float(N * each - shape * middle + (shape - 1.0) * constant)
+    return constant - deviance / 2

@@ -1,0 +1,508 @@
+"""Generalised linear models of rows that stay in their silos.
+
+    round 1   silos ── N, column sums ───────────────────────────────────> means
+    round 2   silos <── means ── silos ── sums of squares about them ────> scales
+    rounds 3, silos <── means, scales, coefficients ── silos ── gradient, information
+    4, ...    and deviance of their rows, added ─────────────────────────> next step
+    last      with cov_type "HC0" or "HC1": the products of each row's score, added
+
+Predictors are standardised inside the silos, so that columns may differ by ten orders
+of magnitude. Coefficients, errors and tests are of the columns as they are.
+
+References
+----------
+McCullagh and Nelder, Generalized linear models, 2nd edition, Chapman and Hall, 1989.
+"""
+
+from collections.abc import Sequence
+from typing import Any, final
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from unpooled.arrays import Array, Float
+from unpooled.errors import DataError
+from unpooled.federation.federation import Federation
+from unpooled.linalg.moments import scatter
+from unpooled.models import moments
+from unpooled.models.base import FederatedEstimator, check_federation
+from unpooled.models.moments import MEAN, SQUARES, complete
+from unpooled.models.parameter_checks import check_choice
+from unpooled.models.regression.families import (
+    FAMILIES,
+    Family,
+    log_likelihood,
+    saturated,
+)
+from unpooled.models.regression.inference import (
+    COVARIANCE_TYPES,
+    Inference,
+    covariance,
+    in_units,
+    unstandardised,
+)
+from unpooled.models.regression.newton import Evaluation, Maximum, maximised
+from unpooled.models.regression.regression_results import regression_exhibits
+from unpooled.models.regression.response import Roles, predicted_response
+from unpooled.protocol.step import public, release, summed
+from unpooled.results.citations import Citation
+from unpooled.results.exhibits import Exhibit
+
+# In the ledger's words, for all regressions.
+PARAMETERS = {
+    "mean": MEAN,
+    "scale": public("p", "the standard deviation of each column, or 1"),
+    "coef": public("l", "the coefficients of the standardised predictors"),
+    "intercept": public("", "the intercept"),
+}
+GRADIENT = "gradient of the log-likelihood (each row's residual times its predictors)"
+INFORMATION = "information matrix (products of predictors, weighted by variances)"
+DEVIANCE = "deviance (-2 times the log-likelihood, up to a constant)"
+
+
+@summed(
+    takes={"mean": MEAN},
+    squares=release("p", meaning=SQUARES),
+)
+def local_spread(X: Float[Array, "n p"], *, mean: Float[Array, " p"]) -> dict[str, Any]:
+    """Add squared deviations from the means of all rows."""
+    return {"squares": ((complete(X) - mean) ** 2).sum(axis=0)}
+
+
+@summed(
+    takes={**PARAMETERS, "width": "size m"},
+    gradient=release("m", meaning=GRADIENT),
+    information=release("m m", symmetric=True, meaning=INFORMATION),
+    deviance=release("", meaning=DEVIANCE),
+    pearson=release("", meaning="squared residuals divided by their variances, added"),
+    saturated=release(
+        "", meaning="what the log-likelihood needs of the response alone"
+    ),
+)
+def local_working(
+    X: Float[Array, "n p"],
+    *,
+    mean: Float[Array, " p"],
+    scale: Float[Array, " p"],
+    coef: Float[Array, " l"],
+    intercept: Float[Array, ""],
+    width: int,
+    family: str,
+    offset: bool,
+) -> dict[str, Any]:
+    """Add gradient, expected information and deviance of this silo's rows."""
+    kind = FAMILIES[family]
+    Z, y, mu = _at(X, mean, scale, coef, intercept, kind, offset=offset)
+    slope, variance = kind.slope(mu), kind.variance(mu)
+    weights = _ratio(slope**2, variance)
+    return {
+        "gradient": Z.T @ _ratio(slope * (y - mu), variance),
+        "information": (Z * weights[:, None]).T @ Z,
+        "deviance": np.array(kind.deviance(y, mu).sum()),
+        "pearson": np.array(_ratio((y - mu) ** 2, variance).sum()),
+        "saturated": np.array(saturated(family, y)),
+    }
+
+
+@summed(
+    takes={**PARAMETERS, "width": "size m"},
+    products=release(
+        "m m",
+        symmetric=True,
+        meaning="products of each row's scores (its residual times its predictors), "
+        "added over all rows",
+    ),
+)
+def local_score_products(
+    X: Float[Array, "n p"],
+    *,
+    mean: Float[Array, " p"],
+    scale: Float[Array, " p"],
+    coef: Float[Array, " l"],
+    intercept: Float[Array, ""],
+    width: int,
+    family: str,
+    offset: bool,
+) -> dict[str, Any]:
+    """Add the products of this silo's rows' scores."""
+    kind = FAMILIES[family]
+    Z, y, mu = _at(X, mean, scale, coef, intercept, kind, offset=offset)
+    scores = Z * _ratio(kind.slope(mu) * (y - mu), kind.variance(mu))[:, None]
+    return {"products": scatter(scores, np.zeros(width))}
+
+
+@summed(
+    takes={
+        "coef": public("l", "the regression coefficients"),
+        "intercept": public("", "the intercept"),
+    },
+    count=release("", meaning="sample size (number of rows)"),
+    total=release("", meaning="sum of the response"),
+    deviance=release("", meaning=DEVIANCE),
+)
+def local_deviance(
+    X: Float[Array, "n p"],
+    *,
+    coef: Float[Array, " l"],
+    intercept: Float[Array, ""],
+    family: str,
+    offset: bool,
+) -> dict[str, Any]:
+    """Add the deviance of this silo's rows from a fitted model."""
+    kind, p = FAMILIES[family], X.shape[1]
+    identity = np.zeros(p), np.ones(p)
+    _, y, mu = _at(X, *identity, coef, intercept, kind, offset=offset)
+    return {
+        "count": np.array(float(len(y))),
+        "total": np.array(y.sum()),
+        "deviance": np.array(kind.deviance(y, mu).sum()),
+    }
+
+
+def _ratio(a: Float[Array, " n"], b: Float[Array, " n"]) -> Float[Array, " n"]:
+    """Return ``a / b``, 0 where b is 0: a certain response gives no information."""
+    return np.divide(a, b, out=np.zeros_like(a), where=b > 0.0)
+
+
+def _at(
+    X: Float[Array, "n p"],
+    mean: Float[Array, " p"],
+    scale: Float[Array, " p"],
+    coef: Float[Array, " l"],
+    intercept: Float[Array, ""],
+    family: Family,
+    *,
+    offset: bool,
+) -> tuple[Float[Array, "n m"], Float[Array, " n"], Float[Array, " n"]]:
+    """Return standardised predictors behind a column of ones, responses and means."""
+    rows, k = complete(X), len(coef)
+    y = rows[:, -1]
+    if not family.allowed(y).all():
+        raise DataError(
+            f"The response has other values than {family.responses}.",
+            rule="response_values",
+        )
+    Z = np.empty((len(rows), k + 1))
+    Z[:, 0] = 1.0
+    Z[:, 1:] = (rows[:, :k] - mean[:k]) / scale[:k]
+    eta = Z[:, 1:] @ coef + intercept
+    if offset:
+        eta = eta + rows[:, k]
+    return Z, y, family.mean(eta)
+
+
+@final
+class GLM(RegressorMixin, Inference, FederatedEstimator):
+    """Generalised linear model over a federation: the pooled answer.
+
+    Parameters
+    ----------
+    family : {"gaussian", "binomial", "poisson", "gamma"}, default "gaussian"
+        Distribution of the response, with the link identity, logit, log and log. A
+        binomial response is 0 or 1, or a share; for classes with names there is
+        `LogisticRegression`.
+    offset : str, optional
+        Name of a column that is added to the linear predictor with coefficient 1, such
+        as the logarithm of an exposure.
+    cov_type : {"nonrobust", "HC0", "HC1"}, default "nonrobust"
+        How standard errors are estimated: from the model, or robustly against other
+        variances, from the products of each row's score; "HC1" with N / (N - k).
+    tol : float, default 1e-8
+        The fit ends with a step that is shorter than this many standard errors.
+    max_iter : int, default 15
+        Largest number of rounds of the search.
+
+    Attributes
+    ----------
+    coef_ : (p,) array
+        Coefficients of the predictors, in the columns' units, on the scale of the link.
+    intercept_ : float
+        The intercept.
+    coef_se_, intercept_se_ : (p,) array, float
+        Standard errors.
+    statistics_ : (p,) array
+        ``coef_ / coef_se_``.
+    p_values_, intercept_p_value_ : (p,) array, float
+        Two-sided, by the normal distribution.
+    covariance_ : (p + 1, p + 1) array
+        Covariance matrix of the intercept and the coefficients, in this order.
+    dof_ : float
+        Degrees of freedom of the reference distribution: inf, a normal one.
+    deviance_ : float
+        -2 times the log-likelihood, less that of means equal to the responses.
+    null_deviance_ : float
+        Of the model with the intercept alone; not with an offset.
+    dispersion_ : float
+        Estimate of φ, Pearson's chi-squared by N - p - 1; 1 of "binomial" and
+        "poisson".
+    log_likelihood_ : float
+        At the fit, constants included. For "gaussian" at the most likely variance.
+    aic_, bic_ : float
+        ``2 k - 2 log_likelihood_`` and ``k log N - 2 log_likelihood_``, k = p + 1.
+    predictors_ : list of str
+        Names of the columns of `coef_`.
+    response_ : str
+        Name of the column that is predicted.
+    n_iter_ : int
+        Number of rounds of the search.
+    n_samples_ : int
+        N, the number of rows of all silos.
+    n_features_in_ : int
+        p, the number of predictors.
+    feature_names_in_ : (p,) array of str
+        Their names.
+
+    Raises
+    ------
+    DataError
+        Missing values, collinear columns, responses that the family does not allow, or
+        that are separated by the predictors.
+    ConvergenceError
+        When `max_iter` rounds were not enough.
+
+    Notes
+    -----
+    Released, as totals only: N and the column sums; the sums of squares about the
+    means; in each round of the search the p + 1 numbers of the gradient, the (p + 1) ×
+    (p + 1) information matrix, the deviance, Pearson's chi-squared, and one number of
+    the response alone; with "HC0" or "HC1" the products of the rows' scores, as many
+    numbers again. Never released: a row, a residual, or any silo's own sums.
+
+    See Also
+    --------
+    statsmodels.api.GLM : its twin on pooled rows, with a constant.
+    """
+
+    _computed = ("log_likelihood_", "aic_", "bic_")
+    _scored_by = ("r2", "neg_root_mean_squared_error")
+    _steps = (moments.local_total, predicted_response)
+
+    def __init__(
+        self,
+        family: str = "gaussian",
+        *,
+        offset: str | None = None,
+        cov_type: str = "nonrobust",
+        tol: float = 1e-8,
+        max_iter: int = 15,
+    ) -> None:
+        self.family = family
+        self.offset = offset
+        self.cov_type = cov_type
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def _needs_variation(self) -> bool:
+        return True
+
+    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
+        return regression_exhibits(self)
+
+    def _citation(self) -> Citation:
+        robust = (
+            ""
+            if self.cov_type == "nonrobust"
+            else f" and robust standard errors ({self.cov_type})"
+        )
+        return Citation(
+            f"A generalised linear model of the {self.family} family with "
+            f"{FAMILIES[self.family].link} link{robust} was fitted by maximum "
+            f"likelihood.",
+            (
+                "McCullagh P, Nelder JA. Generalized Linear Models. 2nd edition. "
+                "Chapman and Hall, 1989.",
+            ),
+        )
+
+    def _fit(self, federation: Federation, y: Any) -> None:
+        check_choice("family", self.family, tuple(FAMILIES))
+        check_choice("cov_type", self.cov_type, COVARIANCE_TYPES)
+        roles = Roles.of(federation, y, self.offset)
+        view = federation.select(roles.columns)
+        # Rounds 1 and 2: means and scales of the columns.
+        N, mean, scale = standardisation(view)
+        p = len(roles.predictors)
+        if N <= p + 1:
+            raise DataError(
+                f"{p} predictors and an intercept take more than {p + 1} rows in all."
+            )
+        # Rounds 3, 4, ...: Newton's steps, from the model with the intercept alone.
+        common: dict[str, Any] = {
+            "mean": mean,
+            "scale": scale,
+            "width": p + 1,
+            "family": self.family,
+            "offset": self.offset is not None,
+        }
+        found = self._search(view, common, roles, float(mean[-1]))
+        intercepts, coefs = in_units(found.parameters[None], mean[:p], scale[:p])
+        self.intercept_, self.coef_ = float(intercepts[0]), coefs[0]
+        self.n_iter_, self.n_samples_ = found.n_iter, N
+        self.predictors_, self.response_ = roles.predictors, roles.response
+        self._set_goodness(found, N, p + 1)
+        # The last round: products of the rows' scores, where they are asked for.
+        products = None
+        if self.cov_type != "nonrobust":
+            at = common | _split(found.parameters)
+            products = view.sum(local_score_products, **at)["products"]
+        C = covariance(
+            found.last.information,
+            products,
+            cov_type=self.cov_type,
+            dispersion=self.dispersion_,
+            N=N,
+            n_parameters=p + 1,
+        )
+        T = unstandardised(mean[:p], scale[:p])
+        self._set_inference(T @ C @ T.T, dof=np.inf)
+
+    def _search(
+        self, view: Federation, common: dict[str, Any], roles: Roles, mean: float
+    ) -> Maximum:
+        """Return the maximum of the likelihood."""
+        kind = FAMILIES[self.family]
+
+        def evaluate(theta: Float[Array, " m"]) -> Evaluation:
+            totals = view.sum(local_working, **(common | _split(theta)))
+            return Evaluation(
+                float(totals["deviance"]),
+                totals["gradient"],
+                totals["information"],
+                {name: float(totals[name]) for name in ("pearson", "saturated")},
+            )
+
+        start = np.zeros(len(roles.predictors) + 1)
+        if not view.coordinator.planned:
+            start[0] = _intercept_alone(kind, mean)
+        return maximised(
+            view,
+            evaluate,
+            start,
+            penalty=None,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            names=["intercept", *roles.predictors],
+            of_classes=self.family == "binomial",
+        )
+
+    def _set_goodness(self, found: Maximum, N: int, k: int) -> None:
+        """Set deviance, dispersion, log-likelihood and information criteria."""
+        kind, totals = FAMILIES[self.family], found.last.further
+        self.deviance_ = found.last.deviance
+        if self.offset is None:
+            self.null_deviance_ = found.first.deviance
+        self.dispersion_ = totals["pearson"] / (N - k) if kind.has_dispersion else 1.0
+        self.log_likelihood_ = log_likelihood(
+            self.family, self.deviance_, totals["saturated"], N, self.dispersion_
+        )
+        self.aic_ = 2.0 * k - 2.0 * self.log_likelihood_
+        self.bic_ = float(k * np.log(N)) - 2.0 * self.log_likelihood_
+
+    def _inputs(self, federation: Federation, y: Any) -> Federation:
+        return federation.select(Roles.of(federation, y, self.offset).predictors)
+
+    def predict(self, X: Any, offset: Any = None) -> Any:
+        """Return the mean of the response for rows.
+
+        Parameters
+        ----------
+        X : (n, p) array-like or Federation
+            Predictors. A federation gives a view of the predictions, and of the
+            response where it has it, for `unpooled.metrics`; nothing leaves a silo.
+        offset : (n,) array-like, optional
+            Of the rows of an array, where the fit has an offset.
+
+        Returns
+        -------
+        (n,) array or Federation
+        """
+        check_is_fitted(self)
+        if isinstance(X, Federation):
+            return self._roles.predictions(self, check_federation(self, X), self.family)
+        eta = self._check_rows(X) @ self.coef_ + self.intercept_
+        if (offset is None) != (self.offset is None):
+            raise DataError("Pass an offset where, and only where, the fit has one.")
+        if offset is not None:
+            eta = eta + check_array(offset, ensure_2d=False, dtype="float64")
+        return FAMILIES[self.family].mean(eta)
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return D², the share of the deviance that is explained.
+
+        Parameters
+        ----------
+        X : (n, p) array-like or Federation
+            Rows.
+        y : (n,) array-like, or str
+            Their responses; with a federation, the name of the column or nothing.
+        sample_weight : None
+            Not supported.
+
+        Notes
+        -----
+        Of a federation are released, as totals only, N, the sum of the response, and
+        two deviances: from the model, and from the mean of these rows.
+        """
+        if sample_weight is not None or self.offset is not None:
+            raise DataError("A score takes neither weights nor an offset.")
+        kind = FAMILIES[self.family]
+        if not isinstance(X, Federation):
+            y = check_array(y, ensure_2d=False, dtype="float64")
+            fitted = kind.deviance(y, self.predict(X)).sum()
+            return float(
+                1.0 - fitted / kind.deviance(y, np.full_like(y, y.mean())).sum()
+            )
+        check_is_fitted(self)
+        view = check_federation(self, X).select(self._roles.columns)
+        with view.calling(self, "score"):
+            shared: dict[str, Any] = {"family": self.family, "offset": False}
+            totals = view.sum(
+                local_deviance,
+                coef=self.coef_,
+                intercept=np.array(self.intercept_),
+                **shared,
+            )
+            eta = _intercept_alone(kind, float(totals["total"] / totals["count"]))
+            null = view.sum(
+                local_deviance,
+                coef=np.zeros_like(self.coef_),
+                intercept=np.array(eta),
+                **shared,
+            )
+        return float(1.0 - totals["deviance"] / null["deviance"])
+
+    @property
+    def _roles(self) -> Roles:
+        return Roles(list(self.predictors_), self.offset, self.response_)
+
+
+def standardisation(
+    view: Federation,
+) -> tuple[int, Float[Array, " p"], Float[Array, " p"]]:
+    """Return N, and the mean and standard deviation (or 1) of each column; two rounds.
+
+    The model that asks lists `moments.local_total` and `local_spread` in `_steps`.
+    """
+    N, mean = moments.pooled_mean(view)
+    squares = view.sum(local_spread, mean=mean)["squares"]
+    scale = np.sqrt(np.maximum(squares, 0.0) / N)
+    # Of a constant column the deviations are rounding errors of its mean.
+    constant = scale <= 64 * np.finfo(float).eps * np.abs(mean)
+    return N, mean, np.where(constant, 1.0, scale)
+
+
+def _split(theta: Float[Array, " m"]) -> dict[str, Any]:
+    return {"intercept": np.array(theta[0]), "coef": theta[1:].copy()}
+
+
+def _intercept_alone(family: Family, mean: float) -> float:
+    """Return the linear predictor of the mean response."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        eta = float(family.predictor(np.array([mean]))[0])
+    if not np.isfinite(eta):
+        raise DataError(
+            f"The mean response is {mean:g}, which no {family.name} model has: all "
+            f"responses are equal, or the family is another."
+        )
+    return eta

@@ -1,0 +1,208 @@
+"""Standard errors, tests and intervals of regression coefficients.
+
+Coefficients of standardised columns, b, and of the columns as they are:
+
+    coef_j = b_j / s_j,  intercept = a - Σ m_j b_j / s_j,  (intercept, coef) = T (a, b)
+
+so that a covariance C of (a, b) becomes T C T'. For the covariance types see MacKinnon
+and White: with the information I and the products M of each row's score, added over all
+rows, it is φ I⁻¹ ("nonrobust"), I⁻¹ M I⁻¹ ("HC0"), and N / (N - k) times that ("HC1").
+
+References
+----------
+MacKinnon and White, Some heteroskedasticity-consistent covariance matrix estimators
+with improved finite sample properties, Journal of Econometrics 29 (1985); Zeileis,
+Object-oriented computation of sandwich estimators, Journal of Statistical Software 16
+(2006).
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.stats
+
+from unpooled.arrays import Array, Float
+from unpooled.errors import DataError
+from unpooled.linalg.generalized_eigen import solved
+from unpooled.linalg.settled import by_nearness, settled
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COVARIANCE_TYPES = ("nonrobust", "HC0", "HC1")
+
+
+def unstandardised(
+    mean: Float[Array, " p"], scale: Float[Array, " p"]
+) -> Float[Array, "l l"]:
+    """Return T, which maps the intercept and coefficients of standardised columns."""
+    T = np.diag(np.concatenate([[1.0], 1.0 / scale]))
+    T[0, 1:] = -mean / scale
+    return T
+
+
+def in_units(
+    theta: Float[Array, "q l"], mean: Float[Array, " p"], scale: Float[Array, " p"]
+) -> tuple[Float[Array, " q"], Float[Array, "q p"]]:
+    """Return intercepts and coefficients of the columns as they are, row by row.
+
+    Entry by entry, as silos that follow compute them too.
+    """
+    coef = theta[:, 1:] / scale
+    return theta[:, 0] - np.add.reduce(coef * mean, axis=1), coef
+
+
+def covariance(
+    information: Float[Array, "k k"],
+    products: Float[Array, "k k"] | None,
+    *,
+    cov_type: str,
+    dispersion: float,
+    N: int,
+    n_parameters: int,
+) -> Float[Array, "k k"]:
+    """Return the covariance matrix of the parameters.
+
+    Parameters
+    ----------
+    information : (k, k) array
+        Expected information, for a dispersion of 1.
+    products : (k, k) array or None
+        Products of each row's scores, added over all rows; of "nonrobust" None.
+    cov_type : {"nonrobust", "HC0", "HC1"}
+    dispersion : float
+        φ, for "nonrobust".
+    N, n_parameters : int
+        Sample size and number of parameters.
+    """
+    inverse = solved(information, np.eye(len(information)))
+    inverse = (inverse + inverse.T) / 2
+    if products is None:
+        return dispersion * inverse
+    factor = N / (N - n_parameters) if cov_type == "HC1" else 1.0
+    return factor * inverse @ products @ inverse
+
+
+class Inference:
+    """What an estimator with a covariance matrix of its coefficients offers.
+
+    Attributes
+    ----------
+    coef_se_, intercept_se_ : arrays
+        Standard errors, in the shapes of `coef_` and `intercept_`.
+    covariance_ : (k, k) array
+        Covariance matrix of the parameters: of each decision function, or of the one,
+        the intercept and then the coefficients.
+    dof_ : float
+        Degrees of freedom of the reference distribution: N - k of Student's t, or inf
+        of a normal one.
+    """
+
+    coef_: Any
+    intercept_: Any
+    coef_se_: Any
+    intercept_se_: Any
+    dof_: float
+
+    def _set_inference(self, C: Float[Array, "k k"], dof: float) -> None:
+        """Set standard errors from a covariance matrix."""
+        # Silos that follow go on with a fitted model bit for bit.
+        C = settled("covariance of coefficients", lambda: {"C": C}, by_nearness)["C"]
+        se = np.sqrt(np.maximum(C.diagonal(), 0.0))
+        shape = np.shape(self.coef_)
+        se = se.reshape(-1, shape[-1] + 1)
+        self.covariance_, self.dof_ = np.array(C), float(dof)
+        self.coef_se_ = se[:, 1:].reshape(shape)
+        self.intercept_se_ = se[:, 0].copy() if len(shape) > 1 else float(se[0, 0])
+
+    @property
+    def statistics_(self) -> Any:
+        """Coefficients divided by their standard errors."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return self.coef_ / self._errors("coef_se_")
+
+    @property
+    def p_values_(self) -> Any:
+        """Two-sided p-values of the coefficients."""
+        return 2.0 * scipy.stats.t.sf(np.abs(self.statistics_), self.dof_)
+
+    @property
+    def intercept_p_value_(self) -> Any:
+        """Two-sided p-value of the intercept, or of each."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            own = np.abs(np.divide(self.intercept_, self._errors("intercept_se_")))
+        found = 2.0 * scipy.stats.t.sf(own, self.dof_)
+        return found if np.ndim(found) else float(found)
+
+    def _errors(self, name: str) -> Any:
+        if "coef_" in vars(self) and name not in vars(self):
+            raise DataError(
+                "A penalised fit has no standard errors: the penalty biases the "
+                "coefficients by an amount that the rows do not show. Fit without one."
+            )
+        return getattr(self, name)
+
+    def conf_int(self, alpha: float = 0.05) -> "pd.DataFrame":
+        """Return confidence intervals of the intercept and the coefficients.
+
+        Parameters
+        ----------
+        alpha : float, default 0.05
+            One less the level, so that 0.05 gives intervals at 95 %.
+
+        Returns
+        -------
+        DataFrame
+            Columns "low" and "high"; a row for the intercept and each column, of
+            several classes by class.
+
+        Raises
+        ------
+        DataError
+            When the fit has no standard errors, because of a penalty.
+        """
+        import pandas as pd
+
+        if not 0.0 < alpha < 1.0:
+            raise DataError(f"alpha={alpha!r} must lie between 0 and 1.")
+        half = self.half_widths(alpha)
+        values = self._with_intercepts(self.coef_, self.intercept_)
+        low, high = values - half, values + half
+        names = ["intercept", *column_names(self)]
+        index: Any = names
+        if np.ndim(self.coef_) > 1 and len(self.coef_) > 1:
+            index = pd.MultiIndex.from_product(
+                [class_names(self), names], names=["class", "column"]
+            )
+        return pd.DataFrame({"low": low.ravel(), "high": high.ravel()}, index=index)
+
+    def half_widths(self, alpha: float = 0.05) -> Float[Array, "q l"]:
+        """Return half the lengths of intervals, of the intercept and the coefficients.
+
+        Parameters
+        ----------
+        alpha : float, default 0.05
+            One less the level.
+        """
+        errors = self._with_intercepts(
+            self._errors("coef_se_"), self._errors("intercept_se_")
+        )
+        return float(scipy.stats.t.ppf(1.0 - alpha / 2.0, self.dof_)) * errors
+
+    def _with_intercepts(self, coef: Any, intercept: Any) -> Float[Array, "q l"]:
+        return np.column_stack([np.atleast_1d(intercept), np.atleast_2d(coef)])
+
+
+def column_names(model: Any) -> list[str]:
+    """Return the names of the columns of a regression's `coef_`."""
+    fitted = vars(model)
+    names = fitted.get("predictors_", fitted.get("feature_names_in_"))
+    if names is None:
+        names = [f"x{j}" for j in range(np.shape(model.coef_)[-1])]
+    return [str(name) for name in names]
+
+
+def class_names(model: Any) -> list[str]:
+    """Return the names of the rows of `coef_`; one empty name where there is one."""
+    several = np.ndim(model.coef_) > 1 and len(model.coef_) > 1
+    return [str(value) for value in model.classes_.tolist()] if several else [""]

@@ -1,0 +1,441 @@
+"""Linear regression of rows that stay in their silos, ordinary or ridge.
+
+    round 1   silos ── N, column sums ─────────────────────────────> means
+    round 2   silos <── means ── silos ── sums of squares ─────────> squares
+    round 3   silos <── squares ── silos ── cross-products S ──────> S_xx, S_xy, S_yy
+    solve     (S_xx + alpha I) coef = S_xy
+    round 4   with cov_type "HC0" or "HC1": the products of each row's residual times
+              its predictors, added
+
+S is the cross-product matrix of predictors and response about their means.
+
+References
+----------
+Hoerl and Kennard, Ridge regression: biased estimation for nonorthogonal problems,
+Technometrics 12 (1970).
+"""
+
+from collections.abc import Sequence
+from typing import Any, final
+
+import numpy as np
+import scipy.linalg
+import scipy.stats
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from unpooled.arrays import Array, Float
+from unpooled.errors import DataError
+from unpooled.federation.federation import Federation
+from unpooled.linalg.generalized_eigen import check_definite, solved
+from unpooled.linalg.settled import Arrays, near, settled
+from unpooled.models import moments
+from unpooled.models.base import FederatedEstimator, check_federation
+from unpooled.models.metrics.regression import r2_score
+from unpooled.models.moments import pooled_mean, pooled_scatter
+from unpooled.models.parameter_checks import check_choice
+from unpooled.models.regression.glm import local_score_products
+from unpooled.models.regression.inference import (
+    COVARIANCE_TYPES,
+    Inference,
+    covariance,
+    unstandardised,
+)
+from unpooled.models.regression.regression_results import regression_exhibits
+from unpooled.models.regression.response import Roles, predicted_response
+from unpooled.results.citations import Citation
+from unpooled.results.exhibits import Exhibit
+
+_MOMENTS = (moments.local_total, moments.local_squares, moments.local_scatter)
+
+
+class LeastSquares(RegressorMixin, FederatedEstimator):
+    """A linear model of one response; the estimators choose the penalty.
+
+    Attributes
+    ----------
+    coef_ : (p,) array
+        Coefficients of the predictors, in the columns' units.
+    intercept_ : float
+        The intercept.
+    predictors_ : list of str
+        Names of the columns of `coef_`.
+    response_ : str
+        Name of the column that is predicted.
+    """
+
+    coef_: Float[Array, " p"]
+    intercept_: float
+    predictors_: list[str]
+    response_: str
+
+    _computed = ("r2_", "rmse_")
+    _scored_by = ("r2", "neg_root_mean_squared_error")
+    _steps = (*_MOMENTS, predicted_response)
+
+    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
+        return regression_exhibits(self)
+
+    def _solve(
+        self, federation: Federation, y: Any, alpha: float
+    ) -> tuple[Federation, "_Standardised"]:
+        """Set coefficients and goodness of fit; three rounds."""
+        roles = Roles.of(federation, y)
+        view = federation.select(roles.columns)
+        N, mean = pooled_mean(view)
+        p = len(roles.predictors)
+        if alpha == 0.0 and N <= p + 1:
+            raise DataError(
+                f"{p} predictors and an intercept take more than {p + 1} rows in all."
+            )
+        S = pooled_scatter(view, mean)
+        if alpha == 0.0:
+            check_definite(S[:-1, :-1], roles.predictors)
+        squares = np.maximum(S.diagonal(), 0.0)
+        # With denominator N; of a constant column 1.
+        scale = np.sqrt(np.where(squares > 0.0, squares / N, 1.0))
+        R = S / scale / scale[:, None]
+        # The penalty is on the coefficients of the columns as they are.
+        penalty = alpha / scale[:-1] ** 2
+        b = _solution(R[:-1, :-1] + np.diag(penalty), R[:-1, -1])
+        unit = scale[-1]
+        self.coef_ = b * unit / scale[:-1]
+        self.intercept_ = float(mean[-1] - np.add.reduce(mean[:-1] * self.coef_))
+        explained = 2 * b @ R[:-1, -1] - b @ R[:-1, :-1] @ b
+        residual = max(float(R[-1, -1] - explained), 0.0) * unit**2
+        self.rmse_ = float(np.sqrt(residual / N))
+        self.r2_ = float(explained / R[-1, -1]) if R[-1, -1] > 0 else np.nan
+        self.n_samples_ = N
+        self.predictors_, self.response_ = roles.predictors, roles.response
+        return view, _Standardised(N, mean, scale, R[:-1, :-1], b * unit, residual)
+
+    def _inputs(self, federation: Federation, y: Any) -> Federation:
+        return federation.select(Roles.of(federation, y).predictors)
+
+    def predict(self, X: Any) -> Any:
+        """Return the response as predicted for rows.
+
+        Parameters
+        ----------
+        X : (n, p) array-like or Federation
+            Predictors. A federation gives a view of the predictions, and of the
+            response where it has it, for `unpooled.metrics`; nothing leaves a silo.
+
+        Returns
+        -------
+        (n,) array or Federation
+        """
+        check_is_fitted(self)
+        if isinstance(X, Federation):
+            view = check_federation(self, X)
+            return self._roles.predictions(self, view, "gaussian")
+        return self._check_rows(X) @ self.coef_ + self.intercept_
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return R² of the predictions.
+
+        Parameters
+        ----------
+        X : (n, p) array-like or Federation
+            Rows.
+        y : (n,) array-like, or str
+            Their responses; with a federation, the name of the column or nothing.
+        sample_weight : (n,) array-like, optional
+            Weights of the rows of an array; a federation has none.
+
+        Notes
+        -----
+        Of a federation is released what `unpooled.metrics.r2_score` releases.
+        """
+        if not isinstance(X, Federation):
+            return float(super().score(X, y, sample_weight))
+        if sample_weight is not None:
+            raise DataError("The rows of a federation have no weights.")
+        return float(r2_score(self.response_ if y is None else y, self.predict(X)))
+
+    @property
+    def _roles(self) -> Roles:
+        return Roles(list(self.predictors_), None, self.response_)
+
+
+class _Standardised:
+    """A solved problem of standardised predictors.
+
+    Attributes
+    ----------
+    N : int
+        Sample size.
+    mean, scale : (p + 1,) arrays
+        Of predictors and response.
+    R : (p, p) array
+        Cross-products of standardised predictors.
+    b : (p,) array
+        Their coefficients, in units of the response.
+    residual : float
+        Sum of squared residuals.
+    """
+
+    def __init__(
+        self,
+        N: int,
+        mean: Float[Array, " l"],
+        scale: Float[Array, " l"],
+        R: Float[Array, "p p"],
+        b: Float[Array, " p"],
+        residual: float,
+    ) -> None:
+        self.N, self.mean, self.scale = N, mean, scale
+        self.R, self.b, self.residual = R, b, residual
+
+    @property
+    def information(self) -> Float[Array, "m m"]:
+        """Cross-products of the intercept's column of ones and the predictors."""
+        p = len(self.b)
+        whole = np.zeros((p + 1, p + 1))
+        whole[0, 0], whole[1:, 1:] = self.N, self.R
+        return whole
+
+
+def _solution(A: Float[Array, "p p"], r: Float[Array, " p"]) -> Float[Array, " p"]:
+    """Return ``A⁻¹ r``, which all ends go on with."""
+    unit = np.sqrt(A.diagonal())
+    A, r = A / unit / unit[:, None], r / unit
+
+    def solve() -> Arrays:
+        return {"solution": scipy.linalg.solve(A, r, assume_a="pos")}
+
+    def accept(found: Arrays, own: Arrays) -> bool:
+        size = float(np.abs(own["solution"]).max(initial=0.0))
+        return near(A @ found["solution"], r, size + np.abs(r).max(), len(A))
+
+    return settled("least squares", solve, accept)["solution"] / unit
+
+
+@final
+class LinearRegression(LeastSquares, Inference):
+    """Ordinary least squares over a federation: the pooled answer.
+
+    Parameters
+    ----------
+    cov_type : {"nonrobust", "HC0", "HC1"}, default "nonrobust"
+        How standard errors are estimated: for equal variances of the errors, or robust
+        against unequal ones; "HC1" with N / (N - p - 1).
+
+    Attributes
+    ----------
+    coef_ : (p,) array
+        Coefficients of the predictors, in the columns' units.
+    intercept_ : float
+        The intercept.
+    coef_se_, intercept_se_ : (p,) array, float
+        Standard errors.
+    statistics_ : (p,) array
+        ``coef_ / coef_se_``.
+    p_values_, intercept_p_value_ : (p,) array, float
+        Two-sided, by Student's t distribution with `dof_` degrees of freedom.
+    covariance_ : (p + 1, p + 1) array
+        Covariance matrix of the intercept and the coefficients, in this order.
+    dof_ : float
+        N - p - 1.
+    sigma_ : float
+        Residual standard deviation, with denominator N - p - 1.
+    r2_, adjusted_r2_ : float
+        Coefficient of determination on the rows of the fit; with degrees of freedom.
+    rmse_ : float
+        Root mean squared residual, with denominator N.
+    f_statistic_, f_p_value_ : float
+        Test that all coefficients are 0 (Wald's, by `covariance_`), with p and N - p -
+        1 degrees of freedom.
+    log_likelihood_ : float
+        Of normal errors, at the most likely variance.
+    aic_, bic_ : float
+        ``2 k - 2 log_likelihood_`` and ``k log N - 2 log_likelihood_``, k = p + 1.
+    predictors_ : list of str
+        Names of the columns of `coef_`.
+    response_ : str
+        Name of the column that is predicted.
+    n_samples_ : int
+        N, the number of rows of all silos.
+    n_features_in_ : int
+        p, the number of predictors.
+    feature_names_in_ : (p,) array of str
+        Their names.
+
+    Raises
+    ------
+    DataError
+        Missing values, collinear or constant columns, or too few rows.
+
+    Notes
+    -----
+    Released, as totals only: N, the column sums, the sums of squares about the means,
+    and the cross-product matrix of predictors and response; with "HC0" or "HC1" the
+    (p + 1) × (p + 1) products of each row's residual times its predictors. Never
+    released: a row, a residual, or any silo's own sums.
+
+    See Also
+    --------
+    sklearn.linear_model.LinearRegression, statsmodels.api.OLS : twins on pooled rows.
+    """
+
+    _computed = (
+        *(*LeastSquares._computed, "adjusted_r2_", "sigma_", "f_statistic_"),
+        *("f_p_value_", "log_likelihood_", "aic_", "bic_"),
+    )
+    _steps = (*LeastSquares._steps, local_score_products)
+
+    def __init__(self, *, cov_type: str = "nonrobust") -> None:
+        self.cov_type = cov_type
+
+    def _needs_variation(self) -> bool:
+        return True
+
+    def _citation(self) -> Citation:
+        works = ()
+        robust = ""
+        if self.cov_type != "nonrobust":
+            robust = (
+                f", with heteroskedasticity-robust standard errors ({self.cov_type})"
+            )
+            works = (
+                "MacKinnon JG, White H. Some heteroskedasticity-consistent covariance "
+                "matrix estimators with improved finite sample properties. Journal of "
+                "Econometrics 1985; 29: 305-325.",
+            )
+        return Citation(
+            f"A linear regression was fitted by least squares{robust}.", works
+        )
+
+    def _fit(self, federation: Federation, y: Any) -> None:
+        check_choice("cov_type", self.cov_type, COVARIANCE_TYPES)
+        view, found = self._solve(federation, y, alpha=0.0)
+        N, p = found.N, len(found.b)
+        dof, products = N - p - 1, None
+        if self.cov_type != "nonrobust":
+            products = view.sum(
+                local_score_products,
+                mean=found.mean,
+                scale=found.scale,
+                coef=found.b,
+                intercept=np.array(found.mean[-1]),
+                width=p + 1,
+                family="gaussian",
+                offset=False,
+            )["products"]
+        C = covariance(
+            found.information,
+            products,
+            cov_type=self.cov_type,
+            dispersion=found.residual / dof,
+            N=N,
+            n_parameters=p + 1,
+        )
+        T = unstandardised(found.mean[:-1], found.scale[:-1])
+        self._set_inference(T @ C @ T.T, dof=float(dof))
+        self._set_goodness(found.residual, N, p)
+
+    def _set_goodness(self, residual: float, N: int, p: int) -> None:
+        """Set what follows from the sum of squared residuals."""
+        dof, k = N - p - 1, p + 1
+        self.sigma_ = float(np.sqrt(residual / dof))
+        self.adjusted_r2_ = 1.0 - (1.0 - self.r2_) * (N - 1) / dof
+        # Wald's test, which for equal variances is the usual one.
+        C = self.covariance_[1:, 1:]
+        with np.errstate(divide="ignore"):
+            wald = (
+                self.coef_ @ solved(C, self.coef_[:, None])[:, 0]
+                if residual
+                else np.inf
+            )
+            self.log_likelihood_ = float(
+                -0.5 * N * (np.log(2 * np.pi * np.float64(residual) / N) + 1.0)
+            )
+        self.f_statistic_ = float(wald / p)
+        self.f_p_value_ = float(scipy.stats.f.sf(self.f_statistic_, p, dof))
+        self.aic_ = 2.0 * k - 2.0 * self.log_likelihood_
+        self.bic_ = float(k * np.log(N)) - 2.0 * self.log_likelihood_
+
+    def to_sklearn(self) -> Any:
+        """Return a fitted `sklearn.linear_model.LinearRegression`."""
+        import sklearn.linear_model
+
+        check_is_fitted(self)
+        return self._taught(sklearn.linear_model.LinearRegression())
+
+
+@final
+class Ridge(LeastSquares):
+    """Linear regression with a penalty on the squares of the coefficients.
+
+    Parameters
+    ----------
+    alpha : float, default 1.0
+        Weight of the penalty: ``residual sum of squares + alpha Σ coef²``. The
+        intercept is not penalised. Standardise columns of different units first.
+
+    Attributes
+    ----------
+    coef_ : (p,) array
+        Coefficients of the predictors, in the columns' units.
+    intercept_ : float
+        The intercept.
+    r2_ : float
+        Coefficient of determination on the rows of the fit.
+    rmse_ : float
+        Root mean squared residual, with denominator N.
+    predictors_ : list of str
+        Names of the columns of `coef_`.
+    response_ : str
+        Name of the column that is predicted.
+    n_samples_ : int
+        N, the number of rows of all silos.
+    n_features_in_ : int
+        p, the number of predictors.
+    feature_names_in_ : (p,) array of str
+        Their names.
+
+    Raises
+    ------
+    DataError
+        Missing values, or `alpha` that is not above 0.
+
+    Notes
+    -----
+    Released, as totals only: N, the column sums, the sums of squares about the means,
+    and the cross-product matrix of predictors and response. Never released: a row, a
+    residual, or any silo's own sums. There are no standard errors: the penalty biases
+    the coefficients by an amount that the rows do not show.
+
+    See Also
+    --------
+    sklearn.linear_model.Ridge : its twin on pooled rows.
+    """
+
+    def __init__(self, alpha: float = 1.0) -> None:
+        self.alpha = alpha
+
+    def _citation(self) -> Citation:
+        return Citation(
+            f"A ridge regression with the penalty {self.alpha:g} was fitted.",
+            (
+                "Hoerl AE, Kennard RW. Ridge regression: biased estimation for "
+                "nonorthogonal problems. Technometrics 1970; 12: 55-67.",
+            ),
+        )
+
+    def _fit(self, federation: Federation, y: Any) -> None:
+        alpha = self.alpha
+        number = isinstance(alpha, int | float | np.number)
+        if not number or isinstance(alpha, bool) or not 0.0 < alpha < np.inf:
+            raise DataError(
+                f"alpha={alpha!r} must be a number above 0; without a penalty there is "
+                f"LinearRegression."
+            )
+        self._solve(federation, y, alpha=float(alpha))
+
+    def to_sklearn(self) -> Any:
+        """Return a fitted `sklearn.linear_model.Ridge`."""
+        import sklearn.linear_model
+
+        check_is_fitted(self)
+        return self._taught(sklearn.linear_model.Ridge(self.alpha))

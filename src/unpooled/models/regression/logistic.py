@@ -1,0 +1,411 @@
+"""Logistic regression of rows that stay in their silos, for two or more classes.
+
+    round 1    the names and sizes of the classes:
+               `unpooled.models.discriminant.classes`
+    rounds 2   N and column sums, then sums of squares about the means: the scale of
+    and 3      each column
+    rounds 4,  silos <── scales, coefficients ── silos ── gradient, information and
+    5, ...     deviance of their rows, added ───────────────────────────> next step
+    last       with cov_type "HC0" or "HC1": the products of each row's score, added
+
+The search has a decision function for each class but the first. `coef_` has those of
+scikit-learn: of two classes the one, of more one for each class, which add up to 0.
+
+References
+----------
+Agresti, Categorical data analysis, 3rd edition, Wiley, 2013, chapters 5 and 8.
+"""
+
+from collections.abc import Sequence
+from typing import Any, final
+
+import numpy as np
+import scipy.special
+from sklearn.utils.validation import check_is_fitted
+
+from unpooled.arrays import Array, Float, Int, Shaped
+from unpooled.errors import DataError
+from unpooled.federation.federation import Federation
+from unpooled.linalg.moments import scatter
+from unpooled.linalg.settled import product
+from unpooled.models import moments
+from unpooled.models.discriminant import classes
+from unpooled.models.discriminant.classes import (
+    NAMES,
+    OWN_SIZES,
+    SIZES_TOLD,
+    agreed_classes,
+    check_label,
+    class_codes,
+    class_sizes,
+    class_values,
+)
+from unpooled.models.linear_classifier import LinearClassifier, linear_steps
+from unpooled.models.moments import complete
+from unpooled.models.parameter_checks import check_choice
+from unpooled.models.regression.glm import (
+    DEVIANCE,
+    GRADIENT,
+    INFORMATION,
+    PARAMETERS,
+    local_spread,
+    standardisation,
+)
+from unpooled.models.regression.inference import (
+    COVARIANCE_TYPES,
+    Inference,
+    covariance,
+    in_units,
+    unstandardised,
+)
+from unpooled.models.regression.newton import Evaluation, maximised
+from unpooled.models.regression.regression_results import regression_exhibits
+from unpooled.protocol.step import public, release, summed
+from unpooled.results.citations import Citation
+from unpooled.results.exhibits import Exhibit
+
+_TAKES = {
+    "mean": PARAMETERS["mean"],
+    "scale": PARAMETERS["scale"],
+    "theta": public("k l", "intercepts and coefficients of all classes but the first"),
+    "classes": NAMES,
+    "count": SIZES_TOLD,
+    "width": "size m",
+}
+
+
+@summed(
+    takes=_TAKES,
+    gradient=release("m", meaning=GRADIENT),
+    information=release("m m", symmetric=True, meaning=INFORMATION),
+    deviance=release("", meaning=DEVIANCE),
+    own=OWN_SIZES,
+)
+def local_working(
+    X: Float[Array, "n p"],
+    y: Shaped[Array, " n"],
+    *,
+    mean: Float[Array, " p"],
+    scale: Float[Array, " p"],
+    theta: Float[Array, "k l"],
+    classes: Int[Array, "c w"],
+    count: Float[Array, " c"],
+    width: int,
+) -> dict[str, Any]:
+    """Add gradient, information and deviance of this silo's rows."""
+    Z, codes, P, logs = _at(X, y, mean, scale, theta, classes)
+    k, length = theta.shape
+    information = np.empty((k, length, k, length))
+    for a in range(k):
+        for b in range(a, k):
+            weights = P[:, a + 1] * ((a == b) - P[:, b + 1])
+            information[a, :, b] = (Z * weights[:, None]).T @ Z
+            information[b, :, a] = information[a, :, b].T
+    return {
+        "gradient": (_residuals(codes, P).T @ Z).ravel(),
+        "information": information.reshape(width, width),
+        "deviance": np.array(-2.0 * logs[np.arange(len(codes)), codes].sum()),
+        "own": class_sizes(codes, classes),
+    }
+
+
+@summed(
+    takes=_TAKES,
+    products=release(
+        "m m",
+        symmetric=True,
+        meaning="products of each row's scores (its residuals times its predictors), "
+        "added over all rows",
+    ),
+    own=OWN_SIZES,
+)
+def local_score_products(
+    X: Float[Array, "n p"],
+    y: Shaped[Array, " n"],
+    *,
+    mean: Float[Array, " p"],
+    scale: Float[Array, " p"],
+    theta: Float[Array, "k l"],
+    classes: Int[Array, "c w"],
+    count: Float[Array, " c"],
+    width: int,
+) -> dict[str, Any]:
+    """Add the products of this silo's rows' scores."""
+    Z, codes, P, _ = _at(X, y, mean, scale, theta, classes)
+    scores = np.einsum("nk,nl->nkl", _residuals(codes, P), Z).reshape(len(Z), width)
+    return {
+        "products": scatter(scores, np.zeros(width)),
+        "own": class_sizes(codes, classes),
+    }
+
+
+def _at(
+    X: Float[Array, "n p"],
+    y: Shaped[Array, " n"],
+    mean: Float[Array, " p"],
+    scale: Float[Array, " p"],
+    theta: Float[Array, "k l"],
+    classes: Int[Array, "c w"],
+) -> tuple[Float[Array, "n l"], Int[Array, " n"], Array, Array]:
+    """Return standardised rows behind a column of ones, codes, probabilities, logs."""
+    rows, codes = complete(X), class_codes(y, classes)
+    named = codes >= 0
+    if not named.all():
+        rows, codes = rows[named], codes[named]
+    Z = np.empty((len(rows), rows.shape[1] + 1))
+    Z[:, 0] = 1.0
+    Z[:, 1:] = (rows - mean) / scale
+    decisions = np.column_stack([np.zeros(len(Z)), Z @ theta.T])
+    logs = scipy.special.log_softmax(decisions, axis=1)
+    return Z, codes, np.exp(logs), logs
+
+
+def _residuals(codes: Int[Array, " n"], P: Float[Array, "n c"]) -> Float[Array, "n k"]:
+    """Return indicators of all classes but the first, less their probabilities."""
+    return (codes[:, None] == np.arange(1, P.shape[1])) - P[:, 1:]
+
+
+@final
+class LogisticRegression(Inference, LinearClassifier):
+    """Logistic regression over a federation, of two or more classes: the pooled answer.
+
+    Parameters
+    ----------
+    C : float, default inf
+        Inverse weight of the penalty, as in scikit-learn: ``½ Σ coef² + C`` times the
+        negative log-likelihood is smallest. Unpenalised by default, so that there are
+        standard errors. Standardise columns of different units before a penalty.
+    cov_type : {"nonrobust", "HC0", "HC1"}, default "nonrobust"
+        How standard errors are estimated: from the information, or robustly, from the
+        products of each row's score; "HC1" with N / (N - k).
+    classes : sequence, optional
+        Names of the classes. When omitted, the silos send them, with the sizes, as a
+        total over all; when given, a plan knows how many there are.
+    tol : float, default 1e-8
+        The fit ends with a step that is shorter than this many standard errors.
+    max_iter : int, default 15
+        Largest number of rounds of the search.
+
+    Attributes
+    ----------
+    classes_ : (c,) array
+        Names of the classes, sorted.
+    class_count_ : (c,) int array
+        Number of rows of each class.
+    coef_ : (c, p) array
+        Coefficients of the decision functions, which add up to 0 over the classes; with
+        two classes (1, p), the logarithms of odds ratios of the second.
+    intercept_ : (c,) array
+        Their constants; (1,) with two classes.
+    coef_se_, intercept_se_ : arrays
+        Only without a penalty: standard errors, in the shapes of the above.
+    statistics_, p_values_, intercept_p_value_ : arrays
+        Only without a penalty: ``coef_ / coef_se_``, and two-sided p-values by the
+        normal distribution.
+    covariance_ : (q (p + 1), q (p + 1)) array
+        Only without a penalty: covariance matrix of the q decision functions'
+        parameters, of each the intercept and then the coefficients.
+    dof_ : float
+        Only without a penalty: degrees of freedom of the reference distribution, inf.
+    deviance_, null_deviance_ : float
+        -2 times the log-likelihood, of the fit and of the classes' shares alone.
+    log_likelihood_ : float
+        At the fit.
+    aic_, bic_ : float
+        Only without a penalty: ``2 k - 2 log_likelihood_`` and ``k log N - 2
+        log_likelihood_``, k = (c - 1)(p + 1).
+    n_iter_ : int
+        Number of rounds of the search.
+    n_samples_ : int
+        N, the number of rows of all silos.
+    n_features_in_ : int
+        p, the number of columns.
+    feature_names_in_ : (p,) array of str
+        Names of the columns, where the silos' tables have names.
+
+    Raises
+    ------
+    DataError
+        Missing values or labels, a single class, collinear columns, or classes that are
+        separated by the columns (without a penalty).
+    ConvergenceError
+        When `max_iter` rounds were not enough.
+
+    Notes
+    -----
+    Released, as totals only: names and sizes of the classes; N and the column sums; the
+    sums of squares about the means; in each round of the search the gradient, k =
+    (c - 1)(p + 1) numbers, the k × k information matrix and the deviance; with "HC0" or
+    "HC1" the products of the rows' scores, as many again. Never released: a row, a
+    probability, which silo has which class, or any silo's own sums.
+
+    See Also
+    --------
+    sklearn.linear_model.LogisticRegression, statsmodels.api.MNLogit : twins on pooled
+        rows.
+    """
+
+    coef_: Float[Array, "q p"]
+    intercept_: Float[Array, " q"]
+
+    _computed = ("log_likelihood_", "aic_", "bic_")
+    _steps = (
+        *(classes.local_names, classes.local_class_counts, moments.local_total),
+        *(local_spread, *linear_steps),
+    )
+
+    def __init__(
+        self,
+        C: float = np.inf,
+        *,
+        cov_type: str = "nonrobust",
+        classes: Sequence[Any] | None = None,
+        tol: float = 1e-8,
+        max_iter: int = 15,
+    ) -> None:
+        self.C = C
+        self.cov_type = cov_type
+        self.classes = classes
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def _needs_variation(self) -> bool:
+        return self.C == np.inf
+
+    def _n_planned(self) -> int:
+        return 2 if self.classes is None else len(self.classes)
+
+    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
+        return regression_exhibits(self)
+
+    def _citation(self) -> Citation:
+        kind = "multinomial logistic" if len(self.classes_) > 2 else "logistic"
+        how = "by maximum likelihood"
+        if self.C != np.inf:
+            how = f"with an L2 penalty (C = {self.C:g})"
+        return Citation(
+            f"A {kind} regression was fitted {how}.",
+            ("Agresti A. Categorical Data Analysis. 3rd edition. Wiley, 2013.",),
+        )
+
+    def _fit(self, federation: Federation, y: Any) -> None:
+        self._check_parameters()
+        check_label(federation, y)
+        # Round 1: the names of the classes, unless they are given, and their sizes.
+        names, count = agreed_classes(
+            federation, classes.local_names, self.classes, self._n_planned()
+        )
+        # Rounds 2 and 3: means and scales of the columns.
+        N, mean, scale = standardisation(federation)
+        k, length = len(names) - 1, len(mean) + 1
+        if self.C == np.inf and N <= k * length:
+            raise DataError(
+                f"{k * length} parameters take more rows than all silos have. Leave "
+                f"columns out, or set a penalty (C)."
+            )
+        common: dict[str, Any] = {
+            "mean": mean,
+            "scale": scale,
+            "classes": names,
+            "count": count,
+            "width": k * length,
+        }
+
+        # Rounds 4, 5, ...: Newton's steps, from the classes' shares.
+        def evaluate(theta: Float[Array, " m"]) -> Evaluation:
+            totals = federation.sum(
+                local_working, theta=theta.reshape(k, length).copy(), **common
+            )
+            return Evaluation(
+                float(totals["deviance"]), totals["gradient"], totals["information"]
+            )
+
+        start = np.zeros((k, length))
+        start[:, 0] = np.log(count[1:] / count[0])
+        values = class_values(names)
+        columns = ["intercept", *self._names_of(federation)]
+        found = maximised(
+            federation,
+            evaluate,
+            start.ravel(),
+            penalty=self._penalty(scale, k),
+            tol=self.tol,
+            max_iter=self.max_iter,
+            names=[
+                name if k == 1 else f"{name} ({value})"
+                for value in values[1:].tolist()
+                for name in columns
+            ],
+            of_classes=True,
+        )
+        self.classes_, self.class_count_ = values, count.astype(np.int64)
+        self.n_iter_, self.n_samples_ = found.n_iter, N
+        # To the columns' units, and to one function for each class.
+        theta = product(_contrasts(k), found.parameters.reshape(k, length))
+        self.intercept_, self.coef_ = in_units(theta, mean, scale)
+        self.deviance_ = found.last.deviance
+        self.null_deviance_ = found.first.deviance
+        self.log_likelihood_ = -0.5 * self.deviance_
+        if self.C != np.inf:
+            return
+        self.aic_ = 2.0 * k * length - 2.0 * self.log_likelihood_
+        self.bic_ = float(k * length * np.log(N)) - 2.0 * self.log_likelihood_
+        # The last round: products of the rows' scores, where they are asked for.
+        products = None
+        if self.cov_type != "nonrobust":
+            products = federation.sum(
+                local_score_products,
+                theta=found.parameters.reshape(k, length).copy(),
+                **common,
+            )["products"]
+        C = covariance(
+            found.last.information,
+            products,
+            cov_type=self.cov_type,
+            dispersion=1.0,
+            N=N,
+            n_parameters=k * length,
+        )
+        T = np.kron(_contrasts(k), unstandardised(mean, scale))
+        self._set_inference(T @ C @ T.T, dof=np.inf)
+
+    def _check_parameters(self) -> None:
+        check_choice("cov_type", self.cov_type, COVARIANCE_TYPES)
+        number = isinstance(self.C, int | float | np.number)
+        if not number or isinstance(self.C, bool) or not self.C > 0.0:
+            raise DataError(f"C={self.C!r} must be a number above 0, or infinite.")
+        if self.C != np.inf and self.cov_type != "nonrobust":
+            raise DataError(
+                f'cov_type="{self.cov_type}" is about standard errors, which a '
+                f"penalised fit does not have."
+            )
+
+    def _penalty(self, scale: Float[Array, " p"], k: int) -> Float[Array, "m m"] | None:
+        """Return the penalty's matrix, for parameters of standardised columns."""
+        if self.C == np.inf:
+            return None
+        # Of coefficients of the columns as they are; intercepts have none. Over all
+        # classes they add up to 0: see `_contrasts`.
+        own = np.concatenate([[0.0], 1.0 / (self.C * scale**2)])
+        M = _contrasts(k)
+        return np.kron(np.add.reduce(M[:, :, None] * M[:, None]), np.diag(own))
+
+    def _names_of(self, federation: Federation) -> Sequence[str]:
+        return [str(name) for name in federation.feature_names]
+
+    def to_sklearn(self) -> Any:
+        """Return a fitted `sklearn.linear_model.LogisticRegression`."""
+        import sklearn.linear_model
+
+        check_is_fitted(self)
+        return self._taught(sklearn.linear_model.LogisticRegression(C=self.C))
+
+
+def _contrasts(k: int) -> Float[Array, "c k"]:
+    """Return what makes one function for each class of those of all but the first.
+
+    Of two classes the one is kept; of more, the mean over the classes is subtracted.
+    """
+    if k == 1:
+        return np.ones((1, 1))
+    return np.vstack([np.zeros(k), np.eye(k)]) - 1.0 / (k + 1)

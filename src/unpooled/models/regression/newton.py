@@ -1,0 +1,202 @@
+"""Newton's method where every evaluation is a round: maximum likelihood from sums.
+
+    coordinator   θ ──> silos        gradient, information and deviance at θ, added
+    solve         (information + penalty) step = gradient - penalty θ
+    end           once the step is `tol` standard errors long
+
+The length of a step in standard errors, sqrt(step' information step), does not depend
+on the columns' units. Convergence is quadratic, so that the step taken last is exact
+far beyond `tol`. Where classes are separated the likelihood has no maximum: it stops
+growing while steps stay long, because the information vanishes with it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import final
+
+import numpy as np
+import scipy.linalg
+
+from unpooled.arrays import Array, Float
+from unpooled.errors import ConvergenceError, DataError
+from unpooled.federation.federation import Federation
+from unpooled.linalg.generalized_eigen import check_definite
+from unpooled.linalg.settled import Arrays, by_nearness, near, settled
+
+# Near a maximum each step is far shorter than the one before. So many that are not,
+# while next to no likelihood is gained, are on the way to infinity.
+_STEADY, _GAIN, _SHORTER = 4, 1e-2, 0.5
+_HALVINGS = 30
+# Relative rounding of a deviance.
+_ROUNDING = 1e-10
+# Of ill-conditioned systems two machines find steps that differ by more than rounding.
+_SLACK = 1e6
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """A log-likelihood at some parameters.
+
+    Attributes
+    ----------
+    deviance : float
+        -2 times the log-likelihood, up to a constant.
+    gradient : (k,) array
+        Of the log-likelihood.
+    information : (k, k) array
+        Expected information, symmetric.
+    further : mapping of str to float
+        Other totals of the round.
+    """
+
+    deviance: float
+    gradient: Float[Array, " k"]
+    information: Float[Array, "k k"]
+    further: Mapping[str, float] = field(default_factory=dict)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Maximum:
+    """Where a log-likelihood is largest.
+
+    Attributes
+    ----------
+    parameters : (k,) array
+        There.
+    last : Evaluation
+        At parameters that are less than `tol` standard errors away.
+    first : Evaluation
+        At the start.
+    n_iter : int
+        Number of evaluations.
+    """
+
+    parameters: Float[Array, " k"]
+    last: Evaluation
+    first: Evaluation
+    n_iter: int
+
+
+def maximised(
+    federation: Federation,
+    evaluate: Callable[[Float[Array, " k"]], Evaluation],
+    start: Float[Array, " k"],
+    *,
+    penalty: Float[Array, "k k"] | None,
+    tol: float,
+    max_iter: int,
+    names: Sequence[str],
+    of_classes: bool = False,
+) -> Maximum:
+    """Return the maximum of a log-likelihood; one round for each evaluation.
+
+    Parameters
+    ----------
+    federation : Federation
+        Whose silos evaluate.
+    evaluate : callable
+        One round.
+    start : (k,) array
+        Parameters of standardised columns.
+    penalty : (k, k) array, optional
+        ``½ θ' penalty θ`` is subtracted from the log-likelihood.
+    tol : float
+        Length of the last step, in standard errors.
+    max_iter : int
+        Largest number of evaluations.
+    names : sequence of str
+        Of the parameters, for errors.
+    of_classes : bool, default False
+        Whether the deviance is -2 times the sum of logarithms of probabilities.
+
+    Raises
+    ------
+    DataError
+        When columns are collinear, or separate the responses.
+    ConvergenceError
+        When `max_iter` evaluations were not enough.
+    """
+    if not (0.0 < tol < 1.0 and max_iter >= 1):
+        raise DataError(
+            f"tol={tol!r} and max_iter={max_iter!r}: tol is a share of a standard "
+            f"error between 0 and 1, and max_iter at least 1."
+        )
+    P = np.zeros((len(start), len(start))) if penalty is None else penalty
+    if federation.coordinator.planned:
+        # The number of rounds depends on the data; a plan lists the most there can be.
+        planned = [evaluate(start) for _ in range(max_iter)]
+        return Maximum(start, planned[-1], planned[0], max_iter)
+    # Logarithms differ between machines in their last digits.
+    theta = settled("start of the search", lambda: {"start": start}, by_nearness)[
+        "start"
+    ]
+    found = evaluate(theta)
+    first, n_iter = found, 1
+    if penalty is None:
+        check_definite(found.information, names)
+
+    def objective(at: Evaluation, theta: Float[Array, " k"]) -> float:
+        return at.deviance + float(np.add.reduce(theta * _times(P, theta)))
+
+    steady, length = 0, np.inf
+    while True:
+        gradient = found.gradient - _times(P, theta)
+        step = _step(found.information + P, gradient)
+        gain = float(np.add.reduce(step * gradient))
+        if gain <= tol**2:
+            return Maximum(theta + step, found, first, n_iter)
+        shorter = np.abs(step).max() < _SHORTER * length
+        steady, length = 0 if shorter else steady + (gain < _GAIN), np.abs(step).max()
+        if steady == _STEADY:
+            raise _separated(theta, names)
+        # With less, the probability of every row's own class is above one half.
+        if of_classes and penalty is None and found.deviance < 2.0 * np.log(2.0):
+            raise _separated(theta, names)
+        share, before, trial = 1.0, objective(found, theta), theta
+        for _ in range(_HALVINGS):
+            if n_iter == max_iter:
+                raise ConvergenceError(
+                    f"After {max_iter} rounds a step was still {np.sqrt(gain):.1e} "
+                    f"standard errors long, more than tol={tol:g}. Raise max_iter."
+                )
+            trial = theta + share * step
+            found, n_iter = evaluate(trial), n_iter + 1
+            if objective(found, trial) <= before + _ROUNDING * abs(before):
+                break
+            share /= 2
+        theta = trial
+
+
+def _separated(theta: Float[Array, " k"], names: Sequence[str]) -> DataError:
+    worst = names[int(np.abs(theta).argmax())]
+    return DataError(
+        f"The responses are separated: some combination of columns, {worst!r} "
+        f"foremost, predicts them without error, so that no finite coefficients are "
+        f"the most likely. Leave columns out, or use LogisticRegression with a penalty "
+        f"(C)."
+    )
+
+
+def _times(P: Float[Array, "k k"], theta: Float[Array, " k"]) -> Float[Array, " k"]:
+    """Return ``P θ``, added in a fixed order."""
+    return np.add.reduce(P * theta, axis=1)
+
+
+def _step(H: Float[Array, "k k"], g: Float[Array, " k"]) -> Float[Array, " k"]:
+    """Return ``H⁻¹ g``, which all ends go on with."""
+    unit = np.sqrt(np.maximum(H.diagonal(), 0.0))
+    unit = np.where(unit > 0.0, unit, 1.0)
+    R, r = H / unit / unit[:, None], g / unit
+
+    def solve() -> Arrays:
+        return {"step": scipy.linalg.lstsq(R, r, lapack_driver="gelsy")[0]}
+
+    def accept(found: Arrays, own: Arrays) -> bool:
+        size = float(np.abs(own["step"]).max(initial=0.0))
+        return near(R @ found["step"], R @ own["step"], size, len(R)) and near(
+            found["step"], own["step"], _SLACK * size
+        )
+
+    return settled("Newton step", solve, accept)["step"] / unit

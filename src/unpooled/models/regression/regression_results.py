@@ -1,0 +1,188 @@
+"""Results of regressions: coefficients with errors, a forest plot, goodness of fit."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from unpooled.arrays import Array, Float
+from unpooled.models.regression.inference import class_names, column_names
+from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, Table
+from unpooled.results.formats import counted, left_out, number
+from unpooled.results.plots import charts
+
+_LEVEL = 0.05
+_COVARIANCES = {
+    "nonrobust": "",
+    "HC0": " They are robust against unequal variances (HC0).",
+    "HC1": " They are robust against unequal variances (HC1).",
+}
+
+
+def regression_exhibits(model: Any) -> list[Exhibit]:
+    """Return the exhibits of a fitted regression of this folder."""
+    if "coef_" not in vars(model):
+        return []
+    return [_coefficients(model), _goodness(model)]
+
+
+def _coefficients(model: Any) -> Exhibit:
+    names = ["intercept", *column_names(model)]
+    functions = class_names(model)
+    values = _stacked(model.coef_, model.intercept_)
+    has_errors = "coef_se_" in vars(model)
+    heads = [Column("Column"), Column("Coefficient", "number")]
+    parts = [values]
+    if has_errors:
+        se = _stacked(model.coef_se_, model.intercept_se_)
+        half = model.half_widths(_LEVEL)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            statistics = values / se
+        p = _stacked(model.p_values_, model.intercept_p_value_)
+        statistic = "t" if np.isfinite(model.dof_) else "z"
+        heads += [
+            Column("Standard error", "number"),
+            Column(statistic, "number", "statistic"),
+            Column("p", "p-value"),
+            Column("95 % from", "number", "low"),
+            Column("to", "number", "high"),
+        ]
+        parts += [se, statistics, p, values - half, values + half]
+    if _has_odds(model):
+        heads.append(Column("Odds ratio", "number"))
+        parts.append(np.exp(np.clip(values, -700, 700)))
+    several = len(functions) > 1
+    if several:
+        heads.insert(0, Column("Class"))
+    rows = [
+        (*([function] if several else []), name, *(part[i, j] for part in parts))
+        for i, function in enumerate(functions)
+        for j, name in enumerate(names)
+    ]
+    table = Table("coefficients", tuple(heads), rows, items="coefficients")
+    return Exhibit(
+        "Coefficients", _sentences(model), [table], _forest(model, functions)
+    )
+
+
+def _stacked(coef: Any, intercept: Any) -> Float[Array, "q l"]:
+    return np.column_stack([np.atleast_1d(intercept), np.atleast_2d(coef)])
+
+
+def _has_odds(model: Any) -> bool:
+    """Whether exponentials of coefficients are odds ratios."""
+    if "classes_" in vars(model):
+        return len(model.classes_) == 2
+    return getattr(model, "family", None) == "binomial"
+
+
+def _sentences(model: Any) -> str:
+    fitted = vars(model)
+    if "classes_" in fitted:
+        classes = [str(value) for value in model.classes_.tolist()]
+        text = (
+            f"Logistic regression of the class {classes[1]!r} against {classes[0]!r}. "
+            f"A coefficient is the change of the logarithm of the odds for one unit of "
+            f"the column, the others unchanged; its exponential is the odds ratio."
+            if len(classes) == 2
+            else f"Multinomial logistic regression of {len(classes)} classes: the "
+            f"difference of two classes’ coefficients is the change of the logarithm "
+            f"of their odds for one unit of the column. Over the classes the "
+            f"coefficients add up to 0."
+        )
+    else:
+        link = {"poisson": "logarithm", "gamma": "logarithm", "binomial": "log odds"}
+        family = getattr(model, "family", "gaussian")
+        what = f"the {link[family]} of the mean of " if family in link else ""
+        text = (
+            f"The response is {model.response_}. A coefficient is the change of {what}"
+            f"the response for one unit of the column, the others unchanged."
+        )
+    if "coef_se_" not in fitted:
+        return (
+            f"{text} The penalty biases the coefficients by an amount that the rows do "
+            f"not show, so that there are no standard errors."
+        )
+    reference = (
+        f"Student’s t distribution with {model.dof_:,.0f} degrees of freedom"
+        if np.isfinite(model.dof_)
+        else "the normal distribution"
+    )
+    kind = _COVARIANCES[getattr(model, "cov_type", "nonrobust")]
+    return f"{text} Tests and intervals are by {reference}.{kind}"
+
+
+def _forest(model: Any, functions: Sequence[str]) -> Picture:
+    """Return coefficients with intervals, each in standard errors of its column."""
+    names: list[str] = column_names(model)
+    coef = np.atleast_2d(model.coef_)
+    if "coef_se_" in vars(model):
+        # Columns have different units: in standard errors they share a scale.
+        se = np.atleast_2d(model.coef_se_)
+        half = model.half_widths(_LEVEL)[:, 1:]
+        shown, errors = coef / se, half / se
+        title = "coefficient divided by its standard error, with its 95 % interval"
+    else:
+        shown, errors, title = coef, None, "coefficient"
+    order = _largest(shown)
+    note = left_out(len(order), len(names), "columns", "largest")
+    titles = [""] if len(functions) == 1 else list(functions)
+    most = min(len(titles), 6)
+    return Picture(
+        "coefficients",
+        "Coefficients",
+        f"Bars by column: {title}. {note} The numbers are in the table below.".replace(
+            "  ", " "
+        ),
+        partial(
+            charts.loadings,
+            shown[:most, order],
+            [names[j] for j in order],
+            titles[:most],
+            None if errors is None else errors[:most, order],
+        ),
+        ("coefficients",),
+    )
+
+
+def _largest(shown: Float[Array, "q p"]) -> list[int]:
+    """Return the columns that a picture has room for, in their own order."""
+    size = np.nan_to_num(np.abs(shown)).max(axis=0)
+    order = np.argsort(-size, kind="stable")[:MOST_ROWS]
+    return sorted(int(j) for j in order)
+
+
+def _goodness(model: Any) -> Exhibit:
+    fitted: dict[str, Any] = vars(model)
+    rows: list[tuple[str, Any]] = [("sample size", int(model.n_samples_))]
+    labels: dict[str, str] = {
+        "r2_": "R²",
+        "adjusted_r2_": "R², adjusted",
+        "rmse_": "root mean squared residual",
+        "sigma_": "residual standard deviation",
+        "f_statistic_": "F statistic of all coefficients",
+        "f_p_value_": "p of the F test",
+        "null_deviance_": "deviance without predictors",
+        "deviance_": "deviance",
+        "dispersion_": "dispersion",
+        "log_likelihood_": "log-likelihood",
+        "aic_": "AIC",
+        "bic_": "BIC",
+        "n_iter_": "rounds of the search",
+    }
+    rows += [(label, fitted[name]) for name, label in labels.items() if name in fitted]
+    rows = [(label, value) for label, value in rows if value == value]
+    table = Table(
+        "goodness_of_fit", (Column("Measure"), Column("Value", "setting")), rows
+    )
+    text = "On the rows of the fit, which flatters every model; judge it on new rows."
+    if "null_deviance_" in fitted and model.null_deviance_ > 0:
+        share = 1.0 - model.deviance_ / model.null_deviance_
+        text += (
+            f" The predictors explain {number(100 * share)} % of the deviance "
+            f"(McFadden’s R² for a logistic regression)."
+        )
+    if "n_iter_" in fitted:
+        text += f" The search took {counted(int(model.n_iter_), 'round')}."
+    return Exhibit("Goodness of fit", text, [table])

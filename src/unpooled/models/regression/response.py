@@ -1,0 +1,116 @@
+"""A response column and the columns that predict it, in a federation by rows.
+
+fit(federation, y="chol")   the other columns predict; `offset` names one that is added
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from unpooled.arrays import Array, Float
+from unpooled.errors import DataError
+from unpooled.federation.federation import Federation
+from unpooled.models.metrics.predictions import predicted
+from unpooled.models.metrics.regression import PREDICTED
+from unpooled.models.regression.families import FAMILIES
+from unpooled.protocol.step import derived, public
+
+
+@derived(
+    takes={
+        "coef": public("l", "the regression coefficients"),
+        "intercept": public("", "the intercept"),
+    },
+)
+def predicted_response(
+    X: Float[Array, "n p"],
+    *,
+    coef: Float[Array, " l"],
+    intercept: Float[Array, ""],
+    family: str,
+    offset: bool,
+) -> Float[Array, "n q"]:
+    """Return predicted means from the first columns of rows, then the response."""
+    p = len(coef)
+    eta = X[:, :p] @ coef + intercept
+    if offset:
+        eta = eta + X[:, p]
+    mean = FAMILIES[family].mean(eta)
+    return np.column_stack([mean, X[:, p + offset :]])
+
+
+@final
+@dataclass(frozen=True)
+class Roles:
+    """Which columns of a federation are what.
+
+    Attributes
+    ----------
+    predictors : list of str
+    offset : str or None
+    response : str
+    """
+
+    predictors: list[str]
+    offset: str | None
+    response: str
+
+    @classmethod
+    def of(cls, federation: Federation, y: Any, offset: str | None = None) -> "Roles":
+        """Return the roles for `y`, which names the response."""
+        names = federation.feature_names
+        if y is None or (isinstance(y, str) and y == federation.label):
+            raise DataError(
+                'Name the column that is predicted: fit(federation, y="chol"). A label '
+                "is no column; leave it out when the federation is made."
+            )
+        named = [y] if isinstance(y, str) else list(y)
+        if len(named) != 1 or named[0] not in names:
+            raise DataError(f"y={y!r}: name one of the columns {', '.join(names)}.")
+        response = str(named[0])
+        if offset is not None and (offset not in names or offset == response):
+            raise DataError(
+                f"offset={offset!r}: name a column other than the response, "
+                f"{response!r}."
+            )
+        predictors = [name for name in names if name not in (response, offset)]
+        if not predictors:
+            raise DataError("No column is left that could predict the response.")
+        return cls(predictors, offset, response)
+
+    @property
+    def columns(self) -> list[str]:
+        """All columns: predictors, the offset, the response."""
+        return [*self.predictors, *self._offsets, self.response]
+
+    @property
+    def _offsets(self) -> list[str]:
+        return [] if self.offset is None else [self.offset]
+
+    def predictions(self, model: Any, view: Federation, family: str) -> Federation:
+        """Return the view of a model's predictions and of the response, if it is there.
+
+        Parameters
+        ----------
+        model : estimator
+            Fitted, with `coef_` (p,) and `intercept_`.
+        view : Federation
+            Rows with the predictors.
+        family : str
+            Whose link gives the means.
+        """
+        known = [self.response] if self.response in view.feature_names else []
+        wanted = (*self.predictors, *self._offsets, *known)
+        # Silos that follow predict on this view: it must come out the same.
+        if view.feature_names != wanted:
+            view = view.select(wanted)
+        arguments: dict[str, Any] = {
+            "coef": model.coef_,
+            "intercept": np.array(float(model.intercept_)),
+            "family": family,
+            "offset": self.offset is not None,
+        }
+        names: Sequence[str] = [PREDICTED + self.response, *known]
+        return predicted(model, "predict", view, predicted_response, names, arguments)

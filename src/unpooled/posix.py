@@ -1,0 +1,75 @@
+"""What only POSIX systems have, in one file: locks, file modes, sockets in folders.
+
+On Windows, simulations, study files, reports and the coordinator's end run without
+these; silos and servers are for POSIX systems, because there a key's file can be made
+unreadable for others.
+"""
+
+import os
+import socket
+from pathlib import Path
+from typing import IO
+
+try:
+    import fcntl
+except ImportError:
+    fcntl = None
+
+
+def lock(file: int | IO[bytes]) -> bool:
+    """Lock an open file until it is closed; return False where another has the lock.
+
+    The system releases the lock when the process ends, however it ends. Windows has no
+    such locks, and there nothing is prevented.
+    """
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def is_locked(path: Path) -> bool | None:
+    """Return whether a process has the lock of a file; None where that is unknown."""
+    if fcntl is None:
+        return None
+    try:
+        with path.open("rb") as stream:
+            return not lock(stream)
+    except FileNotFoundError:
+        return False
+
+
+def keep_private(file: IO[bytes]) -> None:
+    """Let only the owner of an open file read it; before anything is in it."""
+    if os.name == "posix":
+        os.fchmod(file.fileno(), 0o600)
+
+
+def others_may_read(path: Path) -> bool:
+    """Return whether the mode of a file lets others read it; False on Windows."""
+    return os.name == "posix" and bool(path.stat().st_mode & 0o077)
+
+
+def bound_socket(path: Path) -> socket.socket:
+    """Return a socket at a path of the file system that only its owner may use.
+
+    Raises
+    ------
+    OSError
+        When it cannot be made, also where the system has no such sockets.
+    """
+    if not hasattr(socket, "AF_UNIX"):
+        raise OSError(0, "this system has no sockets in folders")
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        made.bind(str(path))
+    except OSError:
+        made.close()
+        raise
+    finally:
+        os.umask(before)
+    return made

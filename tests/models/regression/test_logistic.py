@@ -1,0 +1,206 @@
+"""Logistic regression: statsmodels' and scikit-learn's answers on pooled rows."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn.linear_model
+import sklearn.preprocessing
+import statsmodels.api as sm
+from numpy.testing import assert_allclose
+from sklearn.pipeline import make_pipeline
+
+import unpooled as up
+from unpooled.data.heart_disease import load
+from unpooled.errors import DataError
+from unpooled.testing import check_estimator
+
+OPEN = up.Policy.open()
+N, NAMES = 330, list("abc")
+# Newton's last step is 1e-8 standard errors long, and the error after it its square.
+CLOSE: dict[str, Any] = {"rtol": 1e-8, "atol": 1e-10}
+
+
+def made(n_classes):
+    rng = np.random.default_rng(4)
+    X = pd.DataFrame(rng.standard_normal((N, 3)), columns=NAMES)
+    eta = np.column_stack([np.zeros(N), 0.8 * X.a - 0.3, 0.5 * X.a - X.b])[
+        :, :n_classes
+    ]
+    P = np.exp(eta) / np.exp(eta).sum(axis=1)[:, None]
+    codes = (P.cumsum(axis=1) < rng.random(N)[:, None]).sum(axis=1)
+    return X.assign(kind=np.array(["u", "v", "w"])[codes])
+
+
+def silos(X, **options):
+    # A silo of few rows, and one without a class.
+    last = X.kind == X.kind.max()
+    rest = X[~last][100:]
+    parts = {"few": X[~last][:3], "without": X[~last][3:100]}
+    parts["others"] = pd.concat([rest, X[last]])
+    return up.simulate(parts, label="kind", **{"policy": OPEN, **options})
+
+
+def codes(X):
+    return pd.Categorical(X.kind).codes
+
+
+@pytest.mark.parametrize("check", check_estimator(
+    up.LogisticRegression(0.5), y="kind", generate_only=True,
+    pooled=lambda X, y: of_scikit_learn(X, y, C=0.5),
+), ids=repr)  # fmt: skip
+def test_convention(check):
+    check()
+
+
+def of_scikit_learn(X, y, **options):
+    twin = sklearn.linear_model.LogisticRegression(
+        tol=1e-12, max_iter=10**4, solver="newton-cg", **options
+    ).fit(X, y)
+    return {"coef_": twin.coef_, "intercept_": twin.intercept_}
+
+
+@pytest.mark.parametrize("cov_type", ["nonrobust", "HC0"])
+def test_two_classes_equal_statsmodels(cov_type):
+    X = made(2)
+    oracle = sm.Logit(codes(X), sm.add_constant(X[NAMES])).fit(
+        disp=0, tol=1e-14, cov_type=cov_type
+    )
+
+    ours = up.LogisticRegression(cov_type=cov_type).fit(silos(X, follow=True))
+
+    assert_allclose(ours.coef_[0], oracle.params.iloc[1:], **CLOSE)
+    assert_allclose(ours.intercept_[0], oracle.params["const"], **CLOSE)
+    assert_allclose(ours.coef_se_[0], oracle.bse.iloc[1:], **CLOSE)
+    assert_allclose(ours.p_values_[0], oracle.pvalues.iloc[1:], rtol=1e-6, atol=1e-14)
+    assert_allclose(ours.conf_int(), oracle.conf_int(), rtol=1e-7, atol=1e-9)
+    for name, value in {
+        "log_likelihood_": oracle.llf,
+        "null_deviance_": -2 * oracle.llnull,
+        "aic_": oracle.aic,
+        "bic_": oracle.bic,
+    }.items():
+        assert_allclose(getattr(ours, name), value, rtol=1e-9)
+
+
+@pytest.mark.parametrize("cov_type", ["nonrobust", "HC0"])
+def test_three_classes_equal_statsmodels(cov_type):
+    X = made(3)
+    oracle = sm.MNLogit(codes(X), sm.add_constant(X[NAMES])).fit(
+        disp=0, tol=1e-14, method="newton", cov_type=cov_type
+    )
+
+    ours = up.LogisticRegression(cov_type=cov_type).fit(silos(X))
+
+    # Its functions are against the first class; ours add up to 0.
+    all_of = np.column_stack([ours.intercept_, ours.coef_])
+    assert_allclose((all_of[1:] - all_of[0]).T, oracle.params, **CLOSE)
+    assert_allclose(all_of.sum(axis=0), 0.0, atol=1e-12)
+    against = np.kron([[-1, 1, 0], [-1, 0, 1]], np.eye(4))
+    variances = np.diag(against @ ours.covariance_ @ against.T)
+    assert_allclose(np.sqrt(variances).reshape(2, 4).T, oracle.bse, **CLOSE)
+    assert_allclose(ours.aic_, oracle.aic)
+    assert ours.conf_int().shape == (12, 2)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_penalty_equals_scikit_learn(n_classes):
+    X = made(n_classes)
+    wanted = of_scikit_learn(X[NAMES], X.kind, C=0.05)
+
+    ours = up.LogisticRegression(C=0.05).fit(silos(X))
+
+    assert_allclose(ours.coef_, wanted["coef_"], rtol=1e-7, atol=1e-9)
+    assert_allclose(ours.intercept_, wanted["intercept_"], rtol=1e-7, atol=1e-9)
+    with pytest.raises(DataError, match="no standard errors"):
+        ours.conf_int()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_predictions_and_metrics(n_classes):
+    X = made(n_classes)
+    federation = silos(X, follow=True)
+    ours = up.LogisticRegression().fit(federation)
+    twin = sklearn.linear_model.LogisticRegression(C=np.inf, tol=1e-10, max_iter=10**4)
+    twin.fit(X[NAMES], X.kind)
+
+    proba = ours.predict_proba(X[NAMES])
+    assert_allclose(proba, twin.predict_proba(X[NAMES]), atol=1e-4)
+    assert (
+        ours.to_sklearn().predict(X[NAMES]).tolist() == ours.predict(X[NAMES]).tolist()
+    )
+    accuracy = np.mean(ours.predict(X[NAMES]) == X.kind)
+    assert up.metrics.accuracy_score("kind", ours.predict(federation)) == accuracy
+    loss = up.metrics.log_loss("kind", ours.predict_proba(federation))
+    assert loss == pytest.approx(ours.deviance_ / 2 / N)
+    if n_classes == 2:
+        auc = up.metrics.roc_auc_score("kind", ours.decision_function(federation))
+        assert 0.5 < auc < 1.0
+
+
+def test_ten_orders_of_magnitude_between_columns():
+    X = made(2)
+    wide = X.assign(a=X.a * 1e5 + 1e6, b=X.b * 1e-5)
+
+    plain = up.LogisticRegression().fit(silos(X))
+    scaled = up.LogisticRegression().fit(silos(wide))
+
+    # The mean of `a` is ten of its standard deviations, which costs a digit.
+    assert_allclose(scaled.coef_ * [1e5, 1e-5, 1.0], plain.coef_, rtol=1e-7)
+    assert_allclose(scaled.coef_se_ * [1e5, 1e-5, 1.0], plain.coef_se_, rtol=1e-7)
+
+
+def test_heart_disease_equals_statsmodels():
+    federation = up.simulate(load(), label="num", follow=True)
+    people = pd.concat([one.to_pandas() for one in load().values()]).astype(float)
+    X = people.drop(columns="num")
+    filled = X.fillna(X.mean())
+    imputer = up.SimpleImputer().fit(federation)
+    scaler = sklearn.preprocessing.StandardScaler().fit(filled)
+
+    model = make_pipeline(up.StandardScaler(), up.LogisticRegression(C=1.0))
+    # Five classes open 56 × 57 / 2 numbers a round, more than the default budget.
+    open_silos = up.simulate(load(), label="num", policy=OPEN)
+    model.fit(imputer.transform(open_silos))
+
+    wanted = of_scikit_learn(scaler.transform(filled), people.num.astype(int), C=1.0)
+    assert_allclose(model[-1].coef_, wanted["coef_"], rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"kind": "u"}, "the single class"),
+        ({"d": lambda X: X.a - X.b}, "linear combination"),
+        ({"kind": lambda X: np.where(X.a > 0, "u", "v")}, "'a.*' foremost"),
+    ],
+)
+def test_refused(change, sentence):
+    X = made(2).assign(**change)
+    parts = {"r": X[:100], "s": X[100:200], "t": X[200:]}
+    with pytest.raises(DataError, match=sentence):
+        up.LogisticRegression().fit(up.simulate(parts, label="kind", policy=OPEN))
+
+
+@pytest.mark.slow
+def test_cross_validated_and_searched():
+    X = made(2)
+    parts = {"r": X[:110], "s": X[110:220], "t": X[220:]}
+    policy = up.Policy(max_released_share=10.0)
+    federation = up.simulate(parts, label="kind", policy=policy, follow=True)
+
+    found = up.cross_validate(up.LogisticRegression(), federation, "kind", cv=3)
+
+    assert (found["test_score"] > 0.5).all()
+    search = up.GridSearchCV(up.LogisticRegression(), {"C": [1e-6, 1.0]}, cv=3)
+    search.fit(federation, "kind")
+    assert search.best_params_ == {"C": 1.0}
+
+
+def test_results_have_odds_ratios():
+    ours = up.LogisticRegression().fit(silos(made(2)))
+
+    table = ours.summary().to_frame("coefficients")
+    assert_allclose(table["odds_ratio"][1:], np.exp(ours.coef_[0]))
+    assert table["statistic"][1] == pytest.approx(ours.statistics_[0, 0])
