@@ -23,14 +23,18 @@ SCRIPTS = (
     "kernel_approximations",
     "mmvfl",
     "pcov",
+    "private_pca",
     "securefedyj",
     "vfedakpca",
     "vfedpca",
     "vfedpca_synthetic",
     "vfedpca_topologies",
 )
-# Words of a column's head that say that it is of this run on this machine.
-MEASURED = re.compile(r"\b(s|ms|seconds|bytes|takes|cpu|processor|MB|time)\b", re.I)
+# Words of a column's head that say that it is of this run on this machine, or of noise
+# that has no seed.
+MEASURED = re.compile(
+    r"\b(s|ms|seconds|bytes|takes|cpu|processor|MB|time|noisy)\b", re.I
+)
 NUMBER = re.compile(r"-?\d[\d,]*\.?\d*(?:e[+-]?\d+)?")
 # Tables have three digits; below this a figure is rounding.
 TOLERANCE, ROUNDING = 2e-2, 1e-6
@@ -109,7 +113,11 @@ def main() -> int:
     COMMITTED.mkdir(exist_ok=True)
     moved = []
     for script in (asked.only,) if asked.only else SCRIPTS:
-        more = ["--data", data] if script in {"dgep", "mmvfl", "pcov"} else []
+        more = (
+            ["--data", data]
+            if script in {"dgep", "mmvfl", "pcov", "private_pca"}
+            else []
+        )
         done, page = _run(script, more)
         print(script, flush=True)
         if done.returncode:

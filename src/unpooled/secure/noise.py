@@ -37,7 +37,9 @@ from unpooled.errors import DataError
 _UNIT = 10**6
 # With shares of at least this standard deviation, the difference is about 1e-60.
 _NARROWEST = 4.0
-_KEYS = ("epsilon", "delta", "row_norm", "centre")
+_KEYS = ("epsilon", "delta", "row_norm", "centre", "mechanism")
+# How a private PCA spends its ρ: see `unpooled.models.pca.private`.
+MECHANISMS = ("scatter", "preconditioned")
 
 
 @final
@@ -59,6 +61,12 @@ class GaussianPrivacy:
         centre: to refuse it would disclose it.
     centre : float or sequence of float, default 0.0
         Expected location of the rows, for all columns or for each; public as well.
+    mechanism : {"scatter", "preconditioned"}, default "scatter"
+        "scatter" releases N, mean and products in one round. "preconditioned" spends
+        the same ε and δ in three: on the mean and a length, on a first covariance
+        matrix, and on the products of rows that these two have shortened, which takes
+        less noise. Components are closer to the exact ones; variances are too small,
+        because rows longer than the length found are clipped to it.
 
     Notes
     -----
@@ -70,6 +78,7 @@ class GaussianPrivacy:
     delta: Any
     row_norm: Any
     centre: Any = 0.0
+    mechanism: Any = "scatter"
 
     def __post_init__(self) -> None:
         centre = np.asarray(self.centre, dtype=float)
@@ -89,6 +98,11 @@ class GaussianPrivacy:
             raise DataError(
                 "GaussianPrivacy takes a delta below 1, and as its centre one number, "
                 "or one for each column."
+            )
+        if self.mechanism not in MECHANISMS:
+            choices = " or ".join(f'"{name}"' for name in MECHANISMS)
+            raise DataError(
+                f"GaussianPrivacy mechanism={self.mechanism!r}: choose {choices}."
             )
         if not is_norm(self.row_norm, centre):
             raise DataError(

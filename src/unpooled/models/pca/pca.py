@@ -260,8 +260,13 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     privacy_ : dict
         Only with `privacy`: its parameters, the neighbouring relation ("neighbours"),
         the cost "rho", and "noise_edge", the largest variance that noise alone shows.
+        With the mechanism "preconditioned" also "radius" and "inner_radius", the
+        lengths that rows about the mean were clipped to in the two last rounds; the
+        noise edge is then that of directions in which the first of them showed noise
+        alone, and larger in others.
     signal_to_noise_ : (k,) array
-        Only with `privacy`: variances divided by "noise_edge"; a component near 1 is
+        Only with `privacy`: variances divided by "noise_edge", or by what it is along
+        that component; a component near 1 is
         indistinguishable from noise.
     mixing_steps_ : int
         Only with "gossip": messages to each neighbour for one average; `n_iter_`
@@ -388,6 +393,11 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
                 "Dwork C, Talwar K, Thakurta A, Zhang L. Analyze Gauss: optimal bounds "
                 "for privacy-preserving principal component analysis. STOC 2014: 11-20."
             )
+            if GaussianPrivacy.of(self.privacy).mechanism == "preconditioned":
+                works.append(
+                    "Kamath G, Li J, Singhal V, Ullman J. Privately learning "
+                    "high-dimensional distributions. COLT 2019: 1853-1902."
+                )
         elif self.bits < 64 or self.rank is not None:
             found, exact = ", from a cross-product matrix of reduced precision", False
         elif self.svd_solver == "gossip":

@@ -112,7 +112,7 @@ def reference_shares(model: "PCA") -> tuple[str, Float[Array, " l"]]:
     """
     count = len(known_shares(model))
     if "privacy_" in vars(model):
-        edge = np.max(model.explained_variance_) / model.signal_to_noise_[0]
+        edge = model.privacy_["noise_edge"]
         total = model.explained_variance_[0] / model.explained_variance_ratio_[0]
         return "noise alone", np.full(count, float(edge / total))
     pieces = max(min(model.n_samples_ - 1, model.n_features_in_), 1)

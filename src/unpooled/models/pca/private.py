@@ -1,4 +1,6 @@
-"""PCA with differential privacy: one round, with noise in each total.
+"""PCA with differential privacy, by one of two mechanisms.
+
+"scatter", one round:
 
     silos <── centre, norm, ε, δ ──   rows shifted, clipped, rounded to a lattice
     silos ── N, sums, products; discrete Gaussian noise in each share ──> noisy S
@@ -7,11 +9,34 @@ Nothing is read from the rows before: neither a mean nor a scale. The noise of t
 products has the same variance in all directions. A component stands out from it where
 its variance is above `noise_edge`, the largest that noise alone shows.
 
+"preconditioned", three rounds, whose costs add up to the same ρ:
+
+    4 %    N, sums, sum of squared lengths  ──> mean, radius (the mean square length)
+    20 %   products about that mean, rows clipped to the radius ──> first S
+    76 %   products of rows M x, clipped to their own radius    ──> S = M⁻¹ (M S M) M⁻¹
+
+The noise is proportional to the square of the length that rows are clipped to. About
+their mean rows are shorter than about a public point, and M shortens them further: it
+divides the directions of large variance, as the first S has them, by their standard
+deviations in units of the noise edge, and leaves the others as they are. Each round
+depends on rows only through what it releases and what earlier rounds released, so that
+the costs add up (adaptive composition), and every silo charges each round to its
+budget before it computes.
+
+Sensitivity. Each row becomes whole numbers y, with ``‖y‖ <= LATTICE`` = L, which depend
+on that row and on public numbers alone. One row more changes N by 1, a sum by y, a sum
+of squared lengths by ``‖y‖²`` and products by ``y yᵀ``, whose Euclidean norm over all
+entries is ``‖y‖²``: by at most 1, L, L² and L². Rows M x have the same bound, because
+they are clipped after they were multiplied.
+
 References
 ----------
 Dwork, Talwar, Thakurta and Zhang, Analyze Gauss: optimal bounds for privacy-preserving
 principal component analysis, STOC 2014, algorithm 1; here on a federation, with the
-mean released as well, and the noise drawn as in `unpooled.secure.noise`.
+mean released as well, and the noise drawn as in `unpooled.secure.noise`. Kamath, Li,
+Singhal and Ullman, Privately learning high-dimensional distributions, COLT 2019, for
+private preconditioning. Bun and Steinke, Concentrated differential privacy, TCC 2016,
+lemma 2.3, for adaptive composition.
 """
 
 import math
@@ -28,10 +53,22 @@ from unpooled.models.pca.spectrum import Spectrum, Wanted, components_for_share
 from unpooled.party.steps.add_noise import check_inputs, honest_shares
 from unpooled.protocol.bounds import LATTICE, Lattice, lattice_steps
 from unpooled.protocol.refusal import Refusal
-from unpooled.protocol.step import public, release, summed
+from unpooled.protocol.step import Step, public, release, summed
 from unpooled.secure.noise import GaussianPrivacy, Noise, is_norm, rho_of
 
 NEIGHBOURS = "one row more or less, in any silo"
+# Whole numbers of a metric stand for multiples of one over this.
+_METRIC = 2.0**20
+# Shares of ρ of the three rounds of "preconditioned".
+_LOCATION, _FIRST, _SECOND = 0.04, 0.2, 0.76
+# Rows are clipped to this multiple before they are multiplied by a metric and clipped.
+_REACH = 4.0
+# Multiples of the root of the mean square length that rows may be clipped to; and the
+# most that the noise edge may be, as a part of the mean variance, for one above 1.
+_MULTIPLES, _QUIET = (4.0, 2.0, 1.5), 0.05
+# The longest of a metric's axes is at most this many times the shortest: more would
+# be lost in the lattice.
+_CONDITION = 64.0
 
 
 @summed(
@@ -80,6 +117,124 @@ def local_private(
     }
 
 
+@summed(
+    takes={
+        "centre": public(
+            "p",
+            "the public point that is subtracted from all rows before they are clipped",
+        )
+    },
+    count=release(
+        "",
+        bound=Lattice(0),
+        noise=Noise(LATTICE, 0.1),
+        meaning="sample size (number of rows), with noise",
+    ),
+    total=release(
+        "p",
+        bound=Lattice(1),
+        noise=Noise(LATTICE, 0.8),
+        meaning="column sums about a public centre, with noise",
+    ),
+    energy=release(
+        "",
+        bound=Lattice(2),
+        noise=Noise(LATTICE**2, 0.1),
+        meaning="sum of all rows' squared distances from a public centre, with noise",
+    ),
+)
+def local_private_location(
+    X: Float[Array, "n p"],
+    *,
+    centre: Float[Array, " p"],
+    row_norm: float,
+    epsilon: float,
+    delta: float,
+    share: float,
+) -> dict[str, Any]:
+    """Return exact sums of whole numbers; the silo adds the declared noise to them."""
+    Y = on_lattice(X, centre, row_norm)
+    return {
+        "count": np.array(len(Y) * LATTICE),
+        "total": Y.sum(axis=0),
+        # Whole numbers below 2⁵³, so no partial sum is rounded.
+        "energy": np.einsum("ij,ij->", Y, Y),
+    }
+
+
+@summed(
+    takes={
+        "centre": public("p", "the mean, with noise, that is subtracted from all rows"),
+        "metric": public(
+            "p p",
+            "the whole numbers by which rows are multiplied before they are clipped, "
+            "found from totals with noise",
+        ),
+    },
+    total=release(
+        "p",
+        bound=Lattice(1),
+        noise=Noise(LATTICE, 0.03),
+        meaning="column sums of deviations from a noisy mean, times a public matrix "
+        "(each column's values added over all rows), with noise",
+    ),
+    scatter=release(
+        "p p",
+        symmetric=True,
+        bound=Lattice(2),
+        noise=Noise(LATTICE**2, 0.97),
+        meaning="cross-product matrix of deviations from a noisy mean, times a public "
+        "matrix (products of every two columns, added over all rows), with noise",
+    ),
+)
+def local_private_shape(
+    X: Float[Array, "n p"],
+    *,
+    centre: Float[Array, " p"],
+    metric: Float[Array, "p p"],
+    reach: float,
+    row_norm: float,
+    epsilon: float,
+    delta: float,
+    share: float,
+) -> dict[str, Any]:
+    """Return exact sums of whole numbers; the silo adds the declared noise to them."""
+    Y = _in_metric(X, centre, metric, reach, row_norm)
+    # Every partial sum is a whole number below 2⁵³, so BLAS rounds none of them.
+    return {"total": Y.sum(axis=0), "scatter": Y.T @ Y}
+
+
+def _in_metric(
+    X: Float[Array, "n p"],
+    centre: Float[Array, " p"],
+    metric: Float[Array, "p p"],
+    reach: float,
+    row_norm: float,
+) -> Float[Array, "n p"]:
+    """Return rows times a metric, as whole numbers, none longer than `LATTICE`.
+
+    A matrix product in float64 is rounded by how BLAS divides the rows into blocks, so
+    that one row more could change another row. Rows and metric are therefore whole
+    numbers, whose partial sums stay below 2⁵³ (Cauchy and Schwarz), and no product is
+    rounded.
+
+    Raises
+    ------
+    Refusal
+        As "arguments", before a row is read, when the metric is not of whole numbers
+        with columns of length at most 2³⁰, or a norm is none.
+    """
+    p = X.shape[1]
+    with np.errstate(all="ignore"):
+        longest = np.max(np.einsum("ij,ij->j", metric, metric), initial=0.0)
+    whole = np.array_equal(metric, np.rint(metric)) and longest <= 2.0**60
+    if not whole or not is_norm(row_norm, np.zeros(p)):
+        raise Refusal("arguments")
+    Y = on_lattice(X, centre, reach) @ metric
+    Y *= reach / (lattice_steps(p) * _METRIC)
+    return on_lattice(Y, np.zeros(p), row_norm)
+
+
 def on_lattice(
     X: Float[Array, "n p"], centre: Float[Array, " p"], row_norm: float
 ) -> Float[Array, "n p"]:
@@ -123,23 +278,13 @@ def on_lattice(
 def private(
     federation: Federation, wanted: Wanted, privacy: GaussianPrivacy
 ) -> Spectrum:
-    """Return the components of a covariance matrix with noise; one round."""
+    """Return the components of a covariance matrix with noise."""
     p = federation.n_features
     centre = _checked_centre(privacy, federation)
-    totals = federation.sum(
-        local_private,
-        centre=centre,
-        row_norm=privacy.row_norm,
-        epsilon=privacy.epsilon,
-        delta=privacy.delta,
-    )
-    N = round(float(totals["count"]))
-    if N < 2:
-        raise DataError(
-            "The noise is as large as the number of rows: there is no result. Ask for "
-            "a larger epsilon, or more rows."
-        )
-    mean, C = _noisy_covariance(N, centre, totals)
+    if privacy.mechanism == "preconditioned":
+        N, mean, C, found = _by_preconditioning(federation, privacy, centre)
+    else:
+        N, mean, C, found = _by_scatter(federation, privacy, centre)
     # Noise makes some eigenvalues negative, which are set to zero.
     k = wanted if isinstance(wanted, int) else p
     variance, axes = symmetric_eigenpairs(C, k, p)
@@ -148,15 +293,18 @@ def private(
     if isinstance(wanted, float):
         k = components_for_share(variance, total, wanted, p)
     noise = float(variance[k:].mean()) if k < p else 0.0
-    edge = float(noise_edge(privacy, federation, p)) / (N - 1)
+    # Where the noise differs by direction, `stretch` is M⁻¹: it is what noise of the
+    # edge's variance becomes along a component.
+    edge, stretch = found["noise_edge"], found.pop("stretch", None)
+    wider = 1.0 if stretch is None else np.sum((stretch @ axes[:, :k]) ** 2, axis=0)
     attributes = {
         "privacy_": {
             **privacy.as_dict(),
             "neighbours": NEIGHBOURS,
             "rho": rho_of(privacy.epsilon, privacy.delta),
-            "noise_edge": edge,
+            **found,
         },
-        "signal_to_noise_": variance[:k] / edge,
+        "signal_to_noise_": variance[:k] / (edge * wider),
         # All of them: they are computed from what was released with noise.
         "eigenvalues_": variance[: min(N, p)].copy(),
     }
@@ -171,6 +319,103 @@ def private(
     )
 
 
+def _by_scatter(
+    federation: Federation, privacy: GaussianPrivacy, centre: Float[Array, " p"]
+) -> tuple[int, Float[Array, " p"], Float[Array, "p p"], dict[str, Any]]:
+    """Return N, mean, covariance and noise edge from one round."""
+    totals = federation.sum(
+        local_private,
+        centre=centre,
+        row_norm=privacy.row_norm,
+        epsilon=privacy.epsilon,
+        delta=privacy.delta,
+    )
+    N = _checked_count(totals)
+    mean, C = _noisy_covariance(N, centre, totals)
+    rho = rho_of(privacy.epsilon, privacy.delta)
+    edge = noise_edge(local_private, rho, privacy.row_norm, federation)
+    return N, mean, C, {"noise_edge": edge / (N - 1)}
+
+
+def _by_preconditioning(
+    federation: Federation, privacy: GaussianPrivacy, centre: Float[Array, " p"]
+) -> tuple[int, Float[Array, " p"], Float[Array, "p p"], dict[str, Any]]:
+    """Return N, mean, covariance and noise edge from three rounds."""
+    p, rho = federation.n_features, rho_of(privacy.epsilon, privacy.delta)
+    promise = {"epsilon": privacy.epsilon, "delta": privacy.delta}
+    norm = privacy.row_norm
+    totals = federation.sum(
+        local_private_location,
+        centre=centre,
+        row_norm=norm,
+        share=_LOCATION,
+        **promise,
+    )
+    N = _checked_count(totals)
+    shift = totals["total"] / N
+    mean = centre + shift
+    # The mean square length about the mean. Below the noise of the energy it is not
+    # known, so the radius stays above that, and at most at the public norm.
+    spent = rho * _LOCATION
+    noise = deviation_of(local_private_location, "energy", spent, federation)
+    noise *= (norm / lattice_steps(p)) ** 2 / N
+    of_count = deviation_of(local_private_location, "count", spent, federation)
+    of_count /= LATTICE
+    square = float(totals["energy"]) / N - float(shift @ shift)
+    length = math.sqrt(max(square, noise))
+
+    def shape(
+        metric: Float[Array, "p p"], expected: float, share: float
+    ) -> tuple[Float[Array, "p p"], float, float]:
+        # Few rows are clipped where noise is no matter, half of them where it is.
+        of_one = noise_edge(local_private_shape, rho * share, expected, federation)
+        room = _QUIET * expected**2 / p / (of_one / (N - 1))
+        times = next((t for t in _MULTIPLES if t**2 <= room), 1.0)
+        row_norm = min(times * expected, 2.0 * norm)
+        totals = federation.sum(
+            local_private_shape,
+            centre=mean,
+            metric=metric,
+            reach=_REACH * length,
+            row_norm=row_norm,
+            share=share,
+            **promise,
+        )
+        # Clipping may shift the mean of the rows, and so does the noise of the mean.
+        # The correction has noise of its own, of rank two, along that shift.
+        C = _noisy_covariance(N, mean, totals)[1]
+        edge = noise_edge(local_private_shape, rho * share, row_norm, federation)
+        shift = float(np.linalg.norm(totals["total"])) / N
+        of_sums = deviation_of(local_private_shape, "total", rho * share, federation)
+        of_sums *= row_norm / lattice_steps(p)
+        along = (shift * math.sqrt(p) * of_sums + shift**2 * of_count) / N
+        return C, _edge_beside(edge / N, along), row_norm
+
+    first, edge, radius = shape(_METRIC * np.eye(p), length, _FIRST)
+    variance, axes = np.linalg.eigh(first)
+    floor = max(edge, float(variance[-1]) / _CONDITION**2)
+    deviation = np.sqrt(np.maximum(variance / floor, 1.0))
+    metric = np.rint(_METRIC * (axes / deviation) @ axes.T)
+    # The mean square length of rows times the metric. The noise has no trace on
+    # average, so its negative variances stay in the sum.
+    square = float((variance / deviation**2).sum())
+    C, edge, inner = shape(metric, math.sqrt(max(square, edge)), _SECOND)
+    stretch = np.linalg.inv(metric / _METRIC)
+    C = stretch.T @ C @ stretch
+    found = {"noise_edge": edge, "radius": radius, "inner_radius": inner}
+    return N, mean, 0.5 * (C + C.T), {**found, "stretch": stretch}
+
+
+def _checked_count(totals: Mapping[str, Any]) -> int:
+    N = round(float(totals["count"]))
+    if N < 2:
+        raise DataError(
+            "The noise is as large as the number of rows: there is no result. Ask for "
+            "a larger epsilon, or more rows."
+        )
+    return N
+
+
 def _noisy_covariance(
     N: int, centre: Float[Array, " p"], totals: Mapping[str, Any]
 ) -> tuple[Float[Array, " p"], Float[Array, "p p"]]:
@@ -180,18 +425,33 @@ def _noisy_covariance(
     return centre + shift, C
 
 
-def noise_edge(privacy: GaussianPrivacy, federation: Federation, p: int) -> float:
+def noise_edge(
+    step: Step, rho: float, row_norm: float, federation: Federation
+) -> float:
     """Return the largest eigenvalue that noise alone gives a p × p scatter.
 
     Twice the square root of p, times the standard deviation of an entry off the
     diagonal.
     """
-    noise = local_private.declared["scatter"].noise
+    p = federation.n_features
+    sigma = deviation_of(step, "scatter", rho, federation) / math.sqrt(2.0)
+    return float(2.0 * math.sqrt(p) * sigma * (row_norm / lattice_steps(p)) ** 2)
+
+
+def deviation_of(step: Step, name: str, rho: float, federation: Federation) -> float:
+    """Return the standard deviation of a total's noise, in steps of the lattice."""
+    noise = step.declared[name].noise
     assert noise is not None
     m, protection = len(federation.parties), federation.coordinator.protection
-    sigma = noise.sigma(rho_of(privacy.epsilon, privacy.delta)) / math.sqrt(2.0)
-    sigma *= math.sqrt(m / honest_shares(m, protection))
-    return 2.0 * math.sqrt(p) * sigma * (privacy.row_norm / lattice_steps(p)) ** 2
+    return noise.sigma(rho) * math.sqrt(m / honest_shares(m, protection))
+
+
+def _edge_beside(edge: float, along: float) -> float:
+    """Return the largest eigenvalue of noise in all directions and one of rank one.
+
+    Baik, Ben Arous and Péché: within half the edge the second does not show.
+    """
+    return edge if along <= edge / 2 else along + edge**2 / (4 * along)
 
 
 def _checked_centre(

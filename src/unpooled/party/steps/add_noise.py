@@ -26,7 +26,11 @@ def is_private(step: Step) -> bool:
 
 
 def cost(step: Step, public: Mapping[str, Any]) -> float:
-    """Return the ρ that a request costs a silo, 0 where it promises no privacy."""
+    """Return the ρ that a request costs a silo, 0 where it promises no privacy.
+
+    Of a step that takes a `share` that part of the (ε, δ)'s ρ: rounds whose shares add
+    up to 1 cost (ε, δ) together. The noise is drawn for the same ρ that is charged.
+    """
     if not is_private(step):
         return 0.0
     epsilon, delta = public.get("epsilon"), public.get("delta")
@@ -34,7 +38,10 @@ def cost(step: Step, public: Mapping[str, Any]) -> float:
         raise Refusal("arguments")
     if not (0 < epsilon < math.inf and 0 < delta < 1):
         raise Refusal("arguments")
-    return rho_of(epsilon, delta)
+    share = public.get("share", 1.0)
+    if not isinstance(share, float) or not 0.0 < share <= 1.0:
+        raise Refusal("arguments")
+    return rho_of(epsilon, delta) * share
 
 
 def check_inputs(step: Step, operations: Sequence[Operation]) -> None:

@@ -58,6 +58,14 @@ def could_learn(facts: Facts) -> list[str]:
 
 def _promise(model: Any) -> str:
     privacy = model.privacy_
+    # A model of an earlier version has no mechanism: there was one.
+    within = privacy.get("mechanism") == "preconditioned"
+    clipped = (
+        " Rows were then clipped about their noisy mean, to lengths that were found "
+        "from totals with noise; variances are too small by what was cut off."
+        if within
+        else ""
+    )
     return (
         f"Little about any one row: random noise was added to the totals of "
         f"{type(model).__name__}, which are differentially private with ε = "
@@ -65,6 +73,7 @@ def _promise(model: Any) -> str:
         f"{privacy['rho']:.3g}). The guarantee is for data that differ in "
         f"{privacy['neighbours']}, as long as at least one silo keeps its noise "
         f"secret. Rows were clipped to the public norm {privacy['row_norm']:g} before."
+        f"{clipped}"
     )
 
 
