@@ -75,7 +75,11 @@ def local_spread(X: Float[Array, "n p"], *, mean: Float[Array, " p"]) -> dict[st
     gradient=release("m", meaning=GRADIENT),
     information=release("m m", symmetric=True, meaning=INFORMATION),
     deviance=release("", meaning=DEVIANCE),
-    pearson=release("", meaning="squared residuals divided by their variances, added"),
+    pearson=release(
+        "",
+        meaning="chi-squared of Pearson (squared residuals divided by their variances, "
+        "added over all rows)",
+    ),
     saturated=release(
         "", meaning="what the log-likelihood needs of the response alone"
     ),
