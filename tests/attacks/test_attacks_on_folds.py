@@ -17,7 +17,7 @@ from cheating import telling
 from unpooled.coordinator.step_call import StepCall
 from unpooled.errors import AggregationError, ReleaseRefusedError
 from unpooled.federation.federation import Federation
-from unpooled.protocol.following import Told
+from unpooled.protocol.following import OpenedRound
 from unpooled.protocol.view_operations import Derive, Rows
 
 Change = Callable[[Sequence[StepCall]], Sequence[StepCall]]
@@ -93,19 +93,19 @@ def test_other_coefficients_at_the_metric(monkeypatch):
 
 
 def test_other_totals_of_one_fold(monkeypatch):
-    here, told_of = federation(), list[Told]()
+    here, opened_rounds = federation(), list[OpenedRound]()
 
-    def lie(told: Told) -> Told:
-        words = {name: array.copy() for name, array in told.words.items()}
-        if told.step == "discriminant.local_class_totals":
-            told_of.append(told)
+    def lie(opened: OpenedRound) -> OpenedRound:
+        words = {name: array.copy() for name, array in opened.words.items()}
+        if opened.step == "discriminant.local_class_totals":
+            opened_rounds.append(opened)
         # Of the second of three folds alone.
-        if len(told_of) == 2 and told is told_of[-1]:
+        if len(opened_rounds) == 2 and opened is opened_rounds[-1]:
             words["total"].reshape(-1).view(np.uint64)[0] ^= np.uint64(2**40)
-        return replace(told, words=words)
+        return replace(opened, words=words)
 
     telling(here, monkeypatch, lie)
 
     with pytest.raises(AggregationError, match="wrong_total"):
         up.cross_validate(up.LinearDiscriminantAnalysis(), here, "ill", cv=3)
-    assert len(told_of) == 3
+    assert len(opened_rounds) == 3

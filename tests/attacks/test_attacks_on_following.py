@@ -23,7 +23,7 @@ from unpooled.arrays import Array
 from unpooled.coordinator.step_call import StepCall
 from unpooled.errors import AggregationError, ReleaseRefusedError
 from unpooled.federation.federation import Federation
-from unpooled.protocol.following import Told
+from unpooled.protocol.following import OpenedRound
 from unpooled.protocol.message import decode, encode
 from unpooled.protocol.view_operations import Rows, Select
 from unpooled.study import server_job
@@ -148,13 +148,13 @@ def test_a_made_up_projection_on_a_person():
 
 
 def wrong_by(difference: int, step: str = "pca.local_squares"):
-    def lie(told: Told) -> Told:
-        words = {name: array.copy() for name, array in told.words.items()}
-        if told.step == step:
+    def lie(opened: OpenedRound) -> OpenedRound:
+        words = {name: array.copy() for name, array in opened.words.items()}
+        if opened.step == step:
             for array in words.values():
                 flat = array.reshape(-1).view(np.uint64)
                 flat[0] += np.uint64(difference)
-        return replace(told, words=words)
+        return replace(opened, words=words)
 
     return lie
 
@@ -168,16 +168,16 @@ def test_a_total_that_is_wrong_in_one_word(monkeypatch, power):
         up.PCA(2).fit(here)
 
 
-def without_seals(told: Told) -> Told:
-    return replace(told, sealed={p: s for p, s in told.sealed.items() if p != "a"})
+def without_seals(opened: OpenedRound) -> OpenedRound:
+    return replace(opened, sealed={p: s for p, s in opened.sealed.items() if p != "a"})
 
 
-def of_another_round(told: Told) -> Told:
-    return replace(told, round=told.round - 1)
+def of_another_round(opened: OpenedRound) -> OpenedRound:
+    return replace(opened, round=opened.round - 1)
 
 
-def forgotten(told: Told) -> Told:
-    return replace(told, words={}, sealed={})
+def forgotten(opened: OpenedRound) -> OpenedRound:
+    return replace(opened, words={}, sealed={})
 
 
 @pytest.mark.parametrize("lie", [without_seals, of_another_round, forgotten])
@@ -191,12 +191,12 @@ def test_a_total_whose_parts_nobody_committed_to(monkeypatch, lie):
         up.PCA(2).fit(here)
 
 
-def bent(by: float) -> Callable[[Told], Told]:
+def bent(by: float) -> Callable[[OpenedRound], OpenedRound]:
     """Return a lie about decompositions: turned by a small angle."""
 
-    def lie(told: Told) -> Told:
+    def lie(opened: OpenedRound) -> OpenedRound:
         hints = []
-        for hint in told.hints:
+        for hint in opened.hints:
             ((name, arrays),) = hint.items()
             changed = {key: np.array(value) for key, value in arrays.items()}
             for value in changed.values():
@@ -205,7 +205,7 @@ def bent(by: float) -> Callable[[Told], Told]:
                     value[:, 0] = np.cos(by) * a - np.sin(by) * b
                     value[:, 1] = np.sin(by) * a + np.cos(by) * b
             hints.append({name: changed})
-        return replace(told, hints=tuple(hints))
+        return replace(opened, hints=tuple(hints))
 
     return lie
 
@@ -222,16 +222,16 @@ def test_axes_that_the_coordinator_turned(monkeypatch):
 
 
 def test_different_totals_for_different_silos(caplog):
-    """Whoever is told something else refuses it, and need not ask the others."""
+    """A silo that is sent something else refuses it, and need not ask the others."""
     here = silos(TABLES, follow=True, random_state=0)
 
     def other(party: str, data: bytes) -> bytes:
         message = decode(data)
-        if party != "b" or "told" not in message.header:
+        if party != "b" or "opened" not in message.header:
             return data
         arrays = {name: array.copy() for name, array in message.arrays.items()}
         for name, array in arrays.items():
-            if name.startswith("told."):
+            if name.startswith("opened."):
                 array.reshape(-1).view(np.uint64)[0] ^= np.uint64(2**40)
         return encode(message.header, arrays)
 

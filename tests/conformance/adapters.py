@@ -174,6 +174,7 @@ class SimpleImputer(Adapter):
             self.strategy,
             fill_value=self.fill_value,
             keep_empty_features=self.keep_empty_features,
+            min_rows=1,
         )
 
     def recoded(self, X: Any) -> Any:

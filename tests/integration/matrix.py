@@ -100,6 +100,7 @@ CASES: dict[str, Case] = {
     ),
     "DerivedColumns": Case({"columns": {"log_age": "log(age)"}}, IMPUTED),
     "FAMD": Case(**MIXED),
+    "GLM": Case({"family": "gamma"}, IMPUTED, y=("age",)),
     "MCA": Case(**CODED),
     "OneHotEncoder": Case({"drop": "first"}, **CODED),
     "OrdinalEncoder": Case(**CODED),
@@ -109,6 +110,8 @@ CASES: dict[str, Case] = {
     ),
     "GLM": Case({"family": "gamma"}, IMPUTED, y=("chol",)),
     "Heterogeneity": Case({"n_components": 3}, IMPUTED),
+    "LinearRegression": Case({"cov_type": "HC1"}, IMPUTED, y=("thalach",)),
+    "LogisticRegression": Case({"C": 1.0}, (*IMPUTED, "StandardScaler")),
     "KernelPCA": Case(
         {"n_components": 2, "approximation": "fourier", "n_landmarks": 20},
         IMPUTED,
@@ -150,6 +153,7 @@ CASES: dict[str, Case] = {
     "LinearRegression": Case({}, IMPUTED, y=("chol",)),
     "MMVFL": Case({"beta": 1.0, "max_iter": 3, "tol": 0.0}, (), "columns"),
     "PCA": Case({"n_components": 3}, IMPUTED),
+    "PCA-errors": Case({"n_components": 2, "standard_errors": True}, IMPUTED),
     # Rounded at random, and exact after the round that ends it: see `compression`.
     "PCA-bits": Case({"n_components": 3, "bits": 16}, IMPUTED),
     "PCA-krylov": Case(
@@ -165,6 +169,7 @@ CASES: dict[str, Case] = {
     "PowerTransformer": Case({"tol": 0.05}),
     "PowerTransformer-summed": Case({"comparison": "summed"}),
     "PCA-power": Case({"n_components": 5}, (*IMPUTED, "PowerTransformer")),
+    "Ridge": Case({"alpha": 3.0}, IMPUTED, y=("thalach",)),
     "SimpleImputer": Case(),
     "StandardScaler": Case({}, IMPUTED),
     "StandardScaler-columns": Case(partition="columns"),

@@ -79,13 +79,17 @@ OURS = {
         "scores",
     },
     KernelPCA: {"approximation", "n_landmarks", "scores"},
-    PCA: {"max_iter", "privacy", "bits", "rank", "topology", "scores"},
+    PCA: {
+        *("max_iter", "privacy", "bits", "rank", "topology", "scores"),
+        "standard_errors",
+    },
     PLSSVD: {"solver", "tol", "max_iter", "scores", "random_state"},
     PLSCanonical: {"solver", "scores", "random_state"},
     PLSRegression: {"solver", "scores", "random_state"},
     PowerTransformer: {
         *("comparison", "tol", "allow_coordinator_party", "reference", "skewness"),
     },
+    SimpleImputer: {"comparison", "min_rows", "decimals", "allow_coordinator_party"},
 }
 OTHER_DEFAULTS = {
     (KernelPCA, "kernel"),

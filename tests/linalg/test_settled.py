@@ -16,12 +16,12 @@ from unpooled.linalg.partial_least_squares import (
 )
 from unpooled.linalg.settled import (
     HintRefused,
+    checking,
     completed,
     orthonormal_basis,
     product,
     recording,
     settled,
-    told,
     unsettled,
 )
 
@@ -73,7 +73,7 @@ def test_a_result_that_is_told_is_the_one_recorded(name):
     with recording() as hints:
         ours = SOLVERS[name]()
 
-    with told(iter(hints)):
+    with checking(iter(hints)):
         theirs = SOLVERS[name]()
 
     for a, b in zip(arrays_of(ours), arrays_of(theirs), strict=True):
@@ -112,7 +112,7 @@ def test_a_hint_that_is_off_by_more_than_rounding_is_refused(name):
             wrong = value.copy()
             wrong.flat[j] += 1e-9 * np.abs(value).max()
             with (
-                told(iter(changed(hints, where, key, wrong))),
+                checking(iter(changed(hints, where, key, wrong))),
                 pytest.raises(HintRefused) as raised,
             ):
                 SOLVERS[name]()
@@ -127,7 +127,7 @@ def test_a_hint_within_rounding_is_taken(name):
             # The residuals that follow are of these very bits.
             break
         close = value + 1e-16 * np.abs(value).max()
-        with told(iter(changed(hints, where, key, close))):
+        with checking(iter(changed(hints, where, key, close))):
             SOLVERS[name]()
 
 
@@ -151,12 +151,12 @@ def test_a_hint_of_another_form_is_refused(name, how):
             found[where] = {"something else": arrays}
         else:
             arrays["another"] = arrays.pop(key)
-        with told(iter(found)), pytest.raises(HintRefused):
+        with checking(iter(found)), pytest.raises(HintRefused):
             SOLVERS[name]()
 
 
 def test_a_hint_that_is_missing_is_refused():
-    with told(iter([])), pytest.raises(HintRefused, match="not sent"):
+    with checking(iter([])), pytest.raises(HintRefused, match="not sent"):
         leading_eigenpairs(S, 2)
 
 
@@ -165,7 +165,7 @@ def test_other_directions_of_a_pencil_or_a_spectrum_are_refused():
     values, V = leading_eigenpairs(S, 6)
     hint = {"leading eigenpairs": {"values": values[1:3], "vectors": V[:, 1:3]}}
 
-    with told(iter([hint])), pytest.raises(HintRefused):
+    with checking(iter([hint])), pytest.raises(HintRefused):
         leading_eigenpairs(S, 2)
 
 
@@ -173,7 +173,7 @@ def test_what_is_told_is_a_copy():
     hints = hints_of("eigenpairs")
     vectors = hints[0]["leading eigenpairs"]["vectors"]
 
-    with told(iter(hints)):
+    with checking(iter(hints)):
         found = settled(
             "leading eigenpairs",
             lambda: hints[0]["leading eigenpairs"],
@@ -189,7 +189,7 @@ def test_a_silos_own_steps_are_left_alone():
         leading_eigenpairs(S, 2)
     assert hints == []
 
-    with told(iter([])), unsettled():
+    with checking(iter([])), unsettled():
         leading_eigenpairs(S, 2)
 
 
@@ -226,7 +226,7 @@ def test_a_null_space_is_no_matter_of_choice():
         "values": values,
         "vectors": np.hstack([V[:, :9], null_space(V[:, :9].T)]),
     }
-    with told(iter([{"leading eigenpairs": others}])), pytest.raises(HintRefused):
+    with checking(iter([{"leading eigenpairs": others}])), pytest.raises(HintRefused):
         leading_eigenpairs(A, 12)
 
 
@@ -246,7 +246,7 @@ def test_equal_eigenvalues_leave_no_choice_of_directions():
     turned[:, 1:4] = turned[:, 1:4] @ np.linalg.qr(RNG.standard_normal((3, 3)))[0]
     hint = {"leading eigenpairs": {"values": values, "vectors": turned}}
 
-    with told(iter([hint])):
+    with checking(iter([hint])):
         theirs = leading_eigenpairs(A, 5)[1]
 
     assert np.abs(ours - theirs).max() < 1e-13

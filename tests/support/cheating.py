@@ -7,7 +7,7 @@ from typing import Any
 from unpooled.coordinator.coordinator import Coordinator
 from unpooled.coordinator.step_call import RoundRunner, StepCall
 from unpooled.federation.federation import Federation
-from unpooled.protocol.following import Call, Told
+from unpooled.protocol.following import Call, OpenedRound
 
 Change = Callable[[StepCall], StepCall]
 
@@ -61,15 +61,15 @@ def instead(federation: Federation, change: Change) -> Federation:
 
 
 def telling(
-    federation: Federation, monkeypatch: Any, lie: Callable[[Told], Told]
+    federation: Federation, monkeypatch: Any, lie: Callable[[OpenedRound], OpenedRound]
 ) -> None:
     """Have the coordinator tell something else than what the rounds gave."""
     coordinator = federation.coordinator
     assert isinstance(coordinator, Coordinator)
-    told = coordinator._telling.due
+    opened = coordinator._opened_rounds.due
 
     def due(session: str, step: str) -> Mapping[str, Any]:
-        honest = told(session, step)
-        return honest | {"told": tuple(map(lie, honest.get("told", ())))}
+        honest = opened(session, step)
+        return honest | {"opened": tuple(map(lie, honest.get("opened", ())))}
 
-    monkeypatch.setattr(coordinator._telling, "due", due)
+    monkeypatch.setattr(coordinator._opened_rounds, "due", due)

@@ -29,7 +29,7 @@ from unpooled.coordinator.step_call import RoundRunner, StepCall
 from unpooled.data.heart_disease import load
 from unpooled.errors import UnpooledError
 from unpooled.federation.federation import Federation
-from unpooled.linalg.settled import Hint, recording, told, unsettled
+from unpooled.linalg.settled import Hint, checking, recording, unsettled
 from unpooled.models.base import fitted_names
 from unpooled.party.rules.policy import Policy
 from unpooled.protocol.following import Call
@@ -191,7 +191,7 @@ def replayed(
     """Run a program against a transcript; raise where it differs."""
     federation = make()
     runner, hints = Replayer(federation.coordinator, transcript), iter(transcript.hints)
-    with told(hints):
+    with checking(hints):
         program(federation.over(runner))
     if runner.at != len(transcript.requests):
         raise Diverged(f"ended after {runner.at} of {len(transcript.requests)} rounds")

@@ -143,7 +143,7 @@ WAYS: dict[str, list[Way]] = {
     "Quantiles": [Way(), Way({"probabilities": [0.5], "decimals": 1}, named=False)],
     "Ridge": [Way(y=["f"])],
     "RobustScaler": [Way(), Way({"with_centering": False}, named=False)],
-    "SimpleImputer": [Way(), UNNAMED, COLUMNS],
+    "SimpleImputer": [Way(), UNNAMED, COLUMNS, Way({"strategy": "median"})],
     "StandardScaler": [Way(), UNNAMED, COLUMNS],
     "VFedAKPCA": VIEWS,
     "VFedPCA": VIEWS,

@@ -31,6 +31,7 @@ from unpooled.coordinator.open_totals import (
     disclosed_values,
     opened_totals,
 )
+from unpooled.coordinator.opened_rounds import OpenedRounds, words_by_party
 from unpooled.coordinator.recover_ledger import recover
 from unpooled.coordinator.relay import Relay
 from unpooled.coordinator.replies import (
@@ -43,7 +44,6 @@ from unpooled.coordinator.replies import (
     replies_by_step,
 )
 from unpooled.coordinator.step_call import RoundRecord, RoundRunner, StepCall
-from unpooled.coordinator.telling import Telling, words_by_party
 from unpooled.errors import AggregationError, UnpooledError
 from unpooled.ledger import Ledger, Release
 from unpooled.protocol.block_levels import counting, held
@@ -89,7 +89,7 @@ class Coordinator(RoundRunner):
     partition : {"rows", "columns"}, default "rows"
         What differs between the parties; each must have declared the same.
     follows : bool, default False
-        Whether every silo repeats each call by itself, and is told what it needs.
+        Whether every silo repeats each call by itself, and is sent what it needs.
     allowed_builds : sequence of str, optional
         Builds of the library that silos may have, beside that of this process.
 
@@ -136,7 +136,7 @@ class Coordinator(RoundRunner):
         # half of a direction, or more.
         self.told_carried: dict[str, tuple[str, ...]] = {}
         self.simulated_carried: Callable[[], dict[str, tuple[str, ...]]] = dict
-        self._telling = Telling()
+        self._opened_rounds = OpenedRounds()
         self._round = first_round - 1
         self._session, self._seed, self._depth = "", 0, 0
         # Keys of view arrays that this session's parties have.
@@ -156,14 +156,14 @@ class Coordinator(RoundRunner):
         if self._depth == 0:
             self._leave()
             if self.follows and call is not None:
-                self._telling.begin(call())
+                self._opened_rounds.begin(call())
         self._depth += 1
 
     def exit(self) -> None:
         """End a fit; the parties forget its keys and the arrays kept for it."""
         self._depth -= 1
         if self._depth == 0:
-            self._telling.end()
+            self._opened_rounds.end()
             self._leave()
 
     def seed(self) -> int:
@@ -184,7 +184,7 @@ class Coordinator(RoundRunner):
             session=self._session,
             round_number=self._round,
             fresh=fresh,
-            **self._telling.due(self._session, step.name),
+            **self._opened_rounds.due(self._session, step.name),
         )
         inboxes = self._relay.deliver(step)
         lines = lines_of_all(request, step, sizes, self.protection, inboxes)
@@ -194,7 +194,7 @@ class Coordinator(RoundRunner):
         released = self.run_round(step.name, messages, lambda _: lines)
         # Only now: a silo that refused has not kept what came with the request.
         self._sent |= fresh
-        self._telling.was_told()
+        self._opened_rounds.was_sent()
         check_origins(step.name, released)
         return self._results(call, request, sizes, released)
 
@@ -205,8 +205,8 @@ class Coordinator(RoundRunner):
         self._share_blocks(calls)
         self.begin_round(for_parties=False)
         sent, requests = set(self._sent), list[Request]()
-        # What the round before gave is told with the first step.
-        due = self._telling.due(self._session, calls[0].step.name)
+        # What the round before gave is sent with the first step.
+        due = self._opened_rounds.due(self._session, calls[0].step.name)
         for call in calls:
             fresh = call.new_arrays(sent)
             sent |= fresh
@@ -221,7 +221,7 @@ class Coordinator(RoundRunner):
             due = {}
         released = self._run_together(calls, requests)
         self._sent = sent
-        self._telling.was_told()
+        self._opened_rounds.was_sent()
         results = []
         for call, request, replies in zip(calls, requests, released, strict=True):
             check_origins(call.step.name, replies)
@@ -291,8 +291,8 @@ class Coordinator(RoundRunner):
         sizes: Mapping[str, Mapping[str, int]],
         released: Mapping[str, Message],
     ) -> dict[str, Any]:
-        """Return what a round gave, and note what the silos are to be told of it."""
-        step, tell = call.step, partial(self._telling.tell, request)
+        """Return what a round gave, and note what the silos are to be sent of it."""
+        step, tell = call.step, partial(self._opened_rounds.add, request)
         if step.polynomial is not None:
             return self._compared(call, request, released)
         if call.topology is not None:
@@ -341,7 +341,7 @@ class Coordinator(RoundRunner):
         self.records += outcome.records
         self._round += len(outcome.records) - 1
         ((_, signs),) = outcome.signs.items()
-        self._telling.tell(
+        self._opened_rounds.add(
             request, {SIGNS: signs.astype(np.uint8)}, signed=outcome.replies
         )
         return outcome.signs

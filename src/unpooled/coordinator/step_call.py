@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
 from unpooled.ledger import Ledger
-from unpooled.protocol.following import Call, Told
+from unpooled.protocol.following import Call, OpenedRound
 from unpooled.protocol.request import Request, view_arrays
 from unpooled.protocol.sizes import ViewSize
 from unpooled.protocol.step import Step
@@ -119,7 +119,7 @@ class StepCall:
         round_number: int,
         fresh: frozenset[str],
         calls: tuple[Call, ...] = (),
-        told: tuple[Told, ...] = (),
+        opened: tuple[OpenedRound, ...] = (),
     ) -> Request:
         """Return the request that every party receives."""
         return Request(
@@ -133,7 +133,7 @@ class StepCall:
             fresh=fresh,
             kept_of=self.kept_of,
             calls=calls,
-            told=told,
+            opened=opened,
             topology=self.topology,
         )
 
@@ -162,7 +162,7 @@ class RoundRunner(abc.ABC):
     n_classes : int
         In a plan, the fewest classes that a label is taken to have.
     follows : bool
-        Whether every silo repeats each call by itself, and is told what it needs.
+        Whether every silo repeats each call by itself, and is sent what it needs.
     needs : Needs
         What the model that asks needs of the cells of its columns, for a plan.
     """

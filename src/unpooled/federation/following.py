@@ -2,7 +2,7 @@
 
     Following.program ── the call's model, in a thread ── method(view) ──┐
     Expected  <── a verb of the view: the request that must come now <───┤
-    Told      ──> opened as at the coordinator ── the verb returns ──────┘
+    OpenedRound ──> decoded as at the coordinator ── the verb returns ─────────┘
 
 It is the sibling of `unpooled.federation.planning.dry_run`: there totals are
 placeholders, here they are those of the study. The two ends run the same code of the
@@ -27,15 +27,14 @@ from unpooled.federation.calls import METHODS, RECORDS, record_for
 from unpooled.federation.federation import Federation
 from unpooled.federation.layout import Layout
 from unpooled.ledger import Ledger
-from unpooled.linalg.settled import Hint
-from unpooled.linalg.settled import told as told_decompositions
+from unpooled.linalg.settled import Hint, checking
 from unpooled.party.following import Outcome, StudyText
 from unpooled.protocol.following import (
     REACHED,
     SIGNS,
     Call,
     Expected,
-    Told,
+    OpenedRound,
     model_digest,
 )
 from unpooled.protocol.refusal import Refusal
@@ -89,7 +88,7 @@ class _FollowingRunner(RoundRunner):
         self.planned, self.follows = False, False
         self.ledger, self.records, self.notes = Ledger(), list[RoundRecord](), []
         self.calls = queue.SimpleQueue[_Event]()
-        self.told = queue.SimpleQueue[Sequence[Told] | None]()
+        self.opened = queue.SimpleQueue[Sequence[OpenedRound] | None]()
         self.hints = list[Hint]()
         self.ended = False
         self._seed = seed
@@ -108,21 +107,21 @@ class _FollowingRunner(RoundRunner):
         """Do nothing: messages of comparisons are not the program's."""
 
     def run_step(self, call: StepCall) -> dict[str, Any]:
-        """Return what the round gave, once it is told."""
+        """Return what the round gave, once it has arrived."""
         return self.run_steps([call])[0]
 
     def run_steps(self, calls: Sequence[StepCall]) -> list[dict[str, Any]]:
-        """Return what the steps of a round gave, once it is told."""
+        """Return what the steps of a round gave, once it has arrived."""
         if self.ended:
             raise Refusal("not_followed")
         self.calls.put((calls, None))
-        told = self.told.get()
-        if told is None:
+        opened = self.opened.get()
+        if opened is None:
             raise _ClosedError
-        return [_results(self, *pair) for pair in zip(calls, told, strict=True)]
+        return [_results(self, *pair) for pair in zip(calls, opened, strict=True)]
 
     def next_hints(self) -> Iterator[Hint]:
-        """Yield the decompositions in the order in which they were told."""
+        """Yield the hints of the rounds that arrived, in their order."""
         while True:
             if not self.hints:
                 raise Refusal("hint")
@@ -138,7 +137,7 @@ class RunningCall:
     Parameters
     ----------
     call : Call
-        As it was told.
+        As the coordinator sent it.
     study : str
         The study's name.
     operations : sequence of Operation
@@ -198,15 +197,15 @@ class RunningCall:
         self._thread = threading.Thread(target=run, daemon=True, name="following")
         self._run, self._started = run, False
 
-    def advance(self, told: Sequence[Told]) -> list[Expected]:
+    def advance(self, opened: Sequence[OpenedRound]) -> list[Expected]:
         """Go on with what the last round gave; return the steps of the next one."""
-        for one in told:
+        for one in opened:
             self._runner.hints += one.hints
         with warnings.catch_warnings():
             # The coordinator has warned the person who asked.
             warnings.simplefilter("ignore")
             if self._started:
-                self._runner.told.put(told)
+                self._runner.opened.put(opened)
             else:
                 self._started = True
                 self._thread.start()
@@ -243,7 +242,7 @@ class RunningCall:
     def close(self) -> None:
         """End the thread, if it still waits."""
         if self._started and not self._done:
-            self._runner.told.put(None)
+            self._runner.opened.put(None)
 
     def __del__(self) -> None:
         self.close()
@@ -262,7 +261,7 @@ class _Run:
 
     def __call__(self) -> None:
         try:
-            with told_decompositions(self._runner.next_hints()):
+            with checking(self._runner.next_hints()):
                 method = getattr(self._model, self._call_of.method)
                 # Not always the first: `select` begins with a percentage.
                 names = list(inspect.signature(method).parameters)
@@ -322,23 +321,25 @@ def _known(
     return cast(tuple[Operation, ...], tuple(map(Recorded, view)))
 
 
-def _results(runner: _FollowingRunner, call: StepCall, told: Told) -> dict[str, Any]:
+def _results(
+    runner: _FollowingRunner, call: StepCall, opened: OpenedRound
+) -> dict[str, Any]:
     """Return what a round gave, as the coordinator has it."""
     step, sizes = call.step, call.sizes(runner.parties)
     if step.polynomial is not None:
         ((name, _),) = step.declared.items()
-        return {name: told.words[SIGNS].astype(bool)}
+        return {name: opened.words[SIGNS].astype(bool)}
     request = call.request(
         study=runner.study,
-        session=told.session,
-        round_number=told.round,
+        session=opened.session,
+        round_number=opened.round,
         fresh=frozenset(),
     )
     if step.verb == "summed":
-        words = {name: array.copy() for name, array in told.words.items()}
+        words = {name: array.copy() for name, array in opened.words.items()}
         return opened_totals(request, step, sizes, words, runner.protection)
     if step.verb == "disclosed":
-        return _disclosed(request, step.leaves, sizes, told)
+        return _disclosed(request, step.leaves, sizes, opened)
     return {}
 
 
@@ -346,13 +347,13 @@ def _disclosed(
     request: Request,
     leaves: Mapping[str, Any],
     sizes: Mapping[str, Mapping[str, int]],
-    told: Told,
+    opened: OpenedRound,
 ) -> dict[str, dict[str, Any]]:
     results: dict[str, dict[str, Any]] = {party: {} for party in sizes}
     for name, declared in leaves.items():
         for party in sizes:
             form = WireFormat.of(declared, sizes[party], request.public)
-            words = np.array(told.words[f"{party}/{name}"])
+            words = np.array(opened.words[f"{party}/{name}"])
             if (words.shape, words.dtype) != form.words(None):
                 raise Refusal("wrong_total")
             results[party][name] = form.restored(words)

@@ -74,7 +74,7 @@ def recording() -> Iterator[list[Hint]]:
 
 
 @contextmanager
-def told(hints: Iterator[Hint]) -> Iterator[None]:
+def checking(hints: Iterator[Hint]) -> Iterator[None]:
     """Take the results of all decompositions within from hints, and check them.
 
     Parameters

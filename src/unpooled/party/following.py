@@ -1,6 +1,6 @@
 """A silo that follows: it runs the study's program itself and answers nothing else.
 
-    request ──> told of the round before: checked ──> program goes on ──> Expected
+    request ──> round before, opened: checked ──> program goes on ──> Expected
              └─> the same step, view and arguments, bit for bit?  yes: answered
                                                                   no:  `not_followed`
 
@@ -27,7 +27,7 @@ from unpooled.protocol.following import (
     SIGNS,
     Call,
     Expected,
-    Told,
+    OpenedRound,
     model_digest,
 )
 from unpooled.protocol.message import digest, signed_by
@@ -74,7 +74,7 @@ class Program(Protocol):
     # States of a search from which a later fit may continue, as the call reached them.
     reached: list[Mapping[str, Any]]
 
-    def advance(self, told: Sequence[Told]) -> Sequence[Expected]:
+    def advance(self, opened: Sequence[OpenedRound]) -> Sequence[Expected]:
         """Go on with what the steps of the last round gave, if there was one.
 
         Returns
@@ -154,7 +154,7 @@ class StudyText:
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AnsweredRound:
-    """A round that this silo answered, by which it checks what is told of it.
+    """A round that this silo answered, by which it checks what was opened.
 
     Attributes
     ----------
@@ -185,29 +185,29 @@ class AnsweredRound:
     protection: str
     key: bytes
 
-    def check(self, told: Told) -> None:
+    def check(self, opened: OpenedRound) -> None:
         """Refuse anything but what this round gave."""
         request = self.request
         here = request.session, request.round, request.step, request.to
-        if (told.session, told.round, told.step, told.to) != here:
+        if (opened.session, opened.round, opened.step, opened.to) != here:
             raise Refusal("not_followed")
         if self.step.polynomial is not None:
-            self._check_signs(told)
+            self._check_signs(opened)
         elif self.step.verb == "summed":
-            self._check_totals(told)
+            self._check_totals(opened)
         elif self.step.verb == "disclosed":
-            self._check_disclosed(told)
-        elif told.words:
+            self._check_disclosed(opened)
+        elif opened.words:
             raise Refusal("not_followed")
 
-    def _check_totals(self, told: Told) -> None:
+    def _check_totals(self, opened: OpenedRound) -> None:
         masked = self.protection == "masked"
-        if set(told.words) != set(self.forms):
+        if set(opened.words) != set(self.forms):
             raise Refusal("wrong_total")
-        if masked and set(told.sealed) != set(self.parties):
+        if masked and set(opened.sealed) != set(self.parties):
             raise Refusal("wrong_total")
         for name, form in self.forms.items():
-            words, context = told.words[name], self.request.context(name)
+            words, context = opened.words[name], self.request.context(name)
             code = form.code(len(self.parties), context)
             if (words.shape, words.dtype) != form.words(code if masked else None):
                 raise Refusal("wrong_total")
@@ -216,11 +216,11 @@ class AnsweredRound:
             if masked:
                 sealed = {
                     party: bytes.fromhex(sums.get(name, ""))
-                    for party, sums in told.sealed.items()
+                    for party, sums in opened.sealed.items()
                 }
                 check_total(words, sealed, self.key, context)
 
-    def counted(self, told: Told) -> int:
+    def counted(self, opened: OpenedRound) -> int:
         """Return how many rows a checked total counts, at most N; 0 if it counts none.
 
         That is `count`, of all rows or of the observed cells of each column.
@@ -230,32 +230,37 @@ class AnsweredRound:
         if form is None or not sums or set(form.declared.letters) - {"p"}:
             return 0
         code = form.code(len(self.parties), self.request.context("count"))
-        return round(float(code.decode(told.words["count"].copy()).max()))
+        return round(float(code.decode(opened.words["count"].copy()).max()))
 
-    def _check_disclosed(self, told: Told) -> None:
+    def _check_disclosed(self, opened: OpenedRound) -> None:
         by_party = {party: dict[str, Array]() for party in self.parties}
-        for place, words in told.words.items():
+        for place, words in opened.words.items():
             party, _, name = place.rpartition("/")
             by_party.get(party, {})[name] = words
-        if set(told.signed) != set(self.parties) or self.request.inbox:
+        if set(opened.signed) != set(self.parties) or self.request.inbox:
             raise Refusal("not_followed")
         for party, arrays in by_party.items():
             digests = {name: digest(words.data) for name, words in arrays.items()}
-            self._check_signed(told, party, "released", "request", digests)
+            self._check_signed(opened, party, "released", "request", digests)
 
-    def _check_signs(self, told: Told) -> None:
+    def _check_signs(self, opened: OpenedRound) -> None:
         committee = self.roster.part(self.parties).committee or self.parties
-        if set(told.words) != {SIGNS} or set(told.signed) != set(committee):
+        if set(opened.words) != {SIGNS} or set(opened.signed) != set(committee):
             raise Refusal("wrong_total")
         for party in committee:
-            digests = {SIGNS: digest(told.words[SIGNS].data)}
-            self._check_signed(told, party, "compared", "about", digests)
+            digests = {SIGNS: digest(opened.words[SIGNS].data)}
+            self._check_signed(opened, party, "compared", "about", digests)
 
     def _check_signed(
-        self, told: Told, party: str, kind: str, about: str, digests: Mapping[str, str]
+        self,
+        opened: OpenedRound,
+        party: str,
+        kind: str,
+        about: str,
+        digests: Mapping[str, str],
     ) -> None:
         """Refuse arrays that a party did not sign as its reply to this request."""
-        header, signed = signed_by(self.roster, party, *told.signed[party])
+        header, signed = signed_by(self.roster, party, *opened.signed[party])
         good = (header.get("kind"), header.get("party")) == (kind, party)
         if not good or header.get(about) != self.request_digest or signed != digests:
             raise Refusal("wrong_total")
@@ -290,7 +295,7 @@ class Following:
     def __init__(self, follow: Follow, policy: Policy, audit_log: AuditLog) -> None:
         self._follow, self._policy, self._audit_log = follow, policy, audit_log
         self._running: dict[str, _Running] = {}
-        # Sessions whose end was told, by study.
+        # Sessions that have ended, by study.
         self._ended: dict[str, str] = {}
         # By roster, the most rows that a checked total counted.
         self._counted: dict[tuple[str, ...], int] = {}
@@ -323,41 +328,41 @@ class Following:
         return self._counted.get(parties, 0)
 
     def answered(self, answered: Sequence[AnsweredRound]) -> None:
-        """Remember the steps of a round, by which what is told of it is checked."""
+        """Remember the steps of a round, by which what was opened is checked."""
         self._running[answered[0].request.study].last = answered
 
     def _check(self, requests: Sequence[Request], session: Mapping[str, Any]) -> None:
         request, *others = requests
-        if any(other.calls or other.told for other in others):
+        if any(other.calls or other.opened for other in others):
             raise Refusal("not_followed")
-        running, told = self._running.get(request.study), list(request.told)
+        running, opened = self._running.get(request.study), list(request.opened)
         if running is None or running.session != request.session:
-            before = [one for one in told if one.session != request.session]
-            told = told[len(before) :]
+            before = [one for one in opened if one.session != request.session]
+            opened = opened[len(before) :]
             if before:
                 self._end(running, before, request.study)
             running = self._begin(request, session)
-            if len(told) > 1:
+            if len(opened) > 1:
                 raise Refusal("not_followed")
-        elif request.calls or not told:
+        elif request.calls or not opened:
             raise Refusal("not_followed")
         if running.last:
-            self._check_told(running.last, told)
+            self._check_opened(running.last, opened)
             running.last = ()
-            running.expected = self._advanced(request.study, running, told)
+            running.expected = self._advanced(request.study, running, opened)
         elif not running.expected:
-            running.expected = self._advanced(request.study, running, told)
+            running.expected = self._advanced(request.study, running, opened)
         pairs = list(zip(running.expected, requests, strict=False))
         whole = len(running.expected) == len(requests)
         if not (whole and all(_is_same(*pair) for pair in pairs)):
             raise Refusal("not_followed")
 
     def _advanced(
-        self, study: str, running: _Running, told: Sequence[Told]
+        self, study: str, running: _Running, opened: Sequence[OpenedRound]
     ) -> Sequence[Expected]:
         """Return the steps of the next round; note from where a later fit may go on."""
         program, call = running.program, running.call
-        expected = program.advance(told)
+        expected = program.advance(opened)
         for reached in program.reached:
             self._audit_log.note(SEARCHED, self._searched(study, call, reached))
         program.reached.clear()
@@ -375,11 +380,13 @@ class Following:
             "reached": digest(canonical(dict(reached))),
         }
 
-    def _check_told(self, last: Sequence[AnsweredRound], told: Sequence[Told]) -> None:
+    def _check_opened(
+        self, last: Sequence[AnsweredRound], opened: Sequence[OpenedRound]
+    ) -> None:
         """Refuse anything but what a round gave, and note how many rows it counted."""
-        if len(told) != len(last):
+        if len(opened) != len(last):
             raise Refusal("not_followed")
-        for answered, one in zip(last, told, strict=True):
+        for answered, one in zip(last, opened, strict=True):
             answered.check(one)
             rows = max(answered.counted(one), self.pooled_rows(answered.parties))
             self._counted[answered.parties] = rows
@@ -412,20 +419,22 @@ class Following:
             call, study=request.study, operations=request.operations, **session
         )
 
-    def _end(self, running: _Running | None, told: Sequence[Told], study: str) -> None:
+    def _end(
+        self, running: _Running | None, opened: Sequence[OpenedRound], study: str
+    ) -> None:
         """Complete the call before this one, and note what it gave."""
-        sessions = {one.session for one in told}
+        sessions = {one.session for one in opened}
         if sessions == {self._ended.get(study)}:
             return
         if running is None or not running.last or sessions != {running.session}:
             raise Refusal("not_followed")
-        if len(told) != len(running.last):
+        if len(opened) != len(running.last):
             raise Refusal("not_followed")
-        for answered, one in zip(running.last, told, strict=True):
+        for answered, one in zip(running.last, opened, strict=True):
             answered.check(one)
         self._ended[study] = running.session
         try:
-            rest = running.program.advance(told)
+            rest = running.program.advance(opened)
         except Refusal as failed:
             # It may have failed at both ends; what it gave is not known here.
             log.info("A call was not followed to its end: %s", failed.__cause__)

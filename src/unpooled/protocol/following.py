@@ -1,4 +1,4 @@
-"""What each silo is told so that it can follow a study's program by itself.
+"""What each silo receives so that it can follow a study's program by itself.
 
     first request of a session   the call: which method, of which model, on which view
     every request                what the round before gave: the words of its totals,
@@ -26,7 +26,7 @@ from unpooled.protocol.view_operations import Operation, array_digest, view_dige
 SIGNS = "negative"
 # In a model's record: the state of a stopped search that a fit continues.
 REACHED = "reached"
-_MODEL, WORDS, _HINT = "model.", "told.", "hint."
+_MODEL, WORDS, _HINT = "model.", "opened.", "hint."
 
 
 @final
@@ -114,7 +114,7 @@ class Call:
 
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Told:
+class OpenedRound:
     """What one round gave, and what the coordinator computed after it.
 
     Attributes
@@ -145,7 +145,7 @@ class Told:
     hints: Sequence[Hint] = ()
 
     def arrays(self, place: int) -> dict[str, Array]:
-        """Return all arrays by their names in a message that tells of several rounds.
+        """Return all arrays by their names in a message about several rounds.
 
         Parameters
         ----------
@@ -187,10 +187,10 @@ class Told:
     @classmethod
     def read(
         cls, record: Mapping[str, Any], place: int, arrays: Mapping[str, Array]
-    ) -> "Told":
-        """Read what was told; anything else is a KeyError, TypeError or ValueError."""
+    ) -> "OpenedRound":
+        """Read a record; a wrong one is a KeyError, TypeError or ValueError."""
         if type(record["round"]) is not int:
-            raise TypeError("told")
+            raise TypeError("a round")
         return cls(
             session=str(record["session"]),
             round=record["round"],

@@ -167,16 +167,16 @@ def _following_lines(request: Request, line: _Line) -> Iterator[tuple[Release, s
                 visibility="public",
             )
             yield received, name
-    for place, told in enumerate(request.told):
-        verb = find_step(told.step).verb
+    for place, opened in enumerate(request.opened):
+        verb = find_step(opened.step).verb
         visibility = verb
         if verb == "summed":
-            visibility = "veiled" if told.to == "parties" else "opened"
-        for key, value in told.arrays(place).items():
+            visibility = "veiled" if opened.to == "parties" else "opened"
+        for key, value in opened.arrays(place).items():
             total = key.startswith(WORDS)
             wide = total and verb == "summed" and value.ndim == 2
             received = line(
-                step=told.step,
+                step=opened.step,
                 name=key.rpartition(".")[2] if total else key.partition(".")[2],
                 shape=value.shape[:1] if wide else value.shape,
                 dtype="uint256" if wide else str(value.dtype),

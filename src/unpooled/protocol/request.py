@@ -11,7 +11,7 @@ from unpooled.arrays import Array, Shaped
 from unpooled.errors import AggregationError
 from unpooled.ledger import canonical
 from unpooled.protocol.answered import Answered
-from unpooled.protocol.following import Call, Told
+from unpooled.protocol.following import Call, OpenedRound
 from unpooled.protocol.message import Message, digest
 from unpooled.protocol.neighbour_messages import Sealed
 from unpooled.protocol.topology import Graph, graph_of
@@ -74,7 +74,7 @@ class Request:
     calls : tuple of Call
         With the first request of a session whose silos follow: what they repeat. The
         last one makes the request; those before it made none.
-    told : tuple of Told
+    opened : tuple of OpenedRound
         Where the silos follow: what the rounds before gave.
     topology : mapping of str to tuple of str, optional
         Of an exchanged step, the neighbours of each party.
@@ -94,7 +94,7 @@ class Request:
     fresh: frozenset[str] = frozenset()
     kept_of: str = ""
     calls: tuple[Call, ...] = ()
-    told: tuple[Told, ...] = ()
+    opened: tuple[OpenedRound, ...] = ()
     topology: Graph | None = None
     inbox: Mapping[str, Sealed] = field(default_factory=dict)
     digests: Mapping[str, str] = field(default_factory=dict, compare=False)
@@ -183,10 +183,10 @@ class Request:
             header["calls"] = [call.as_record() for call in self.calls]
             for place, call in enumerate(self.calls):
                 arrays |= call.message_arrays(place)
-        if self.told:
-            header["told"] = [told.as_record() for told in self.told]
-            for place, told in enumerate(self.told):
-                arrays |= told.arrays(place)
+        if self.opened:
+            header["opened"] = [opened.as_record() for opened in self.opened]
+            for place, opened in enumerate(self.opened):
+                arrays |= opened.arrays(place)
         if self.topology is not None:
             header["topology"] = [
                 [p, list(peers)] for p, peers in self.topology.items()
@@ -243,11 +243,11 @@ class Request:
         )
         for place, call in enumerate(calls):
             wanted |= set(call.message_arrays(place))
-        told = tuple(
-            Told.read(record, place, arrays)
-            for place, record in enumerate(header.get("told", ()))
+        opened = tuple(
+            OpenedRound.read(record, place, arrays)
+            for place, record in enumerate(header.get("opened", ()))
         )
-        for place, one in enumerate(told):
+        for place, one in enumerate(opened):
             wanted |= set(one.arrays(place))
         if not set(arrays) <= wanted:
             raise ValueError("an array that nothing reads")
@@ -265,7 +265,7 @@ class Request:
             fresh=frozenset(fresh),
             kept_of=kept_of,
             calls=calls,
-            told=told,
+            opened=opened,
             topology=_topology(header.get("topology")),
             inbox=inbox,
             digests={

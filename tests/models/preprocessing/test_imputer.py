@@ -8,7 +8,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
 from twins import RTOL, assert_close
-from unpooled import PCA, Policy, SimpleImputer, partition_rows, simulate
+from unpooled import (
+    PCA,
+    Policy,
+    SimpleImputer,
+    StandardScaler,
+    partition_rows,
+    simulate,
+)
 from unpooled.errors import DataError, ReleaseRefusedError
 
 N, P = 90, 5
@@ -158,7 +165,7 @@ def test_a_federation_is_filled_in_its_silos(holes):
 
 
 def test_twin_for_silos_without_this_library(holes, new_rows):
-    for strategy in ("mean", "constant"):
+    for strategy in ("mean", "median", "constant"):
         imputer = SimpleImputer(strategy).fit(open_silos(holes))
         twin = imputer.to_sklearn()
         assert type(twin) is sklearn.impute.SimpleImputer
@@ -197,10 +204,125 @@ def test_releases_only_what_the_docstring_says(holes):
     ]
 
 
-@pytest.mark.parametrize("strategy", ["median", "most_frequent", "Mean"])
+@pytest.mark.parametrize(
+    "cuts", [[30, 60], [5, 85], [1, 2]], ids=["balanced", "skewed", "one row"]
+)
+@pytest.mark.parametrize("start", [0, 1], ids=["even", "odd"])
+def test_medians_are_those_of_pooled_rows(holes, new_rows, cuts, start):
+    X = holes[start:]
+    theirs = sklearn.impute.SimpleImputer(strategy="median").fit(X)
+    silos = dict(zip("abc", np.split(X, cuts), strict=True))
+    federation = simulate(silos, policy=Policy.open())
+
+    ours = SimpleImputer("median", min_rows=1).fit(federation)
+
+    # A median is a value or the middle of two, rounded once.
+    assert_allclose(ours.statistics_, theirs.statistics_, rtol=1e-15)
+    assert_array_equal(ours.n_observed_, (~np.isnan(X)).sum(axis=0))
+    assert_allclose(ours.transform(new_rows), theirs.transform(new_rows), rtol=1e-15)
+    view = ours.transform(federation)
+    filled = theirs.transform(X)
+    assert_allclose(SimpleImputer().fit(view).statistics_, filled.mean(0), rtol=1e-12)
+
+
+def test_medians_under_default_rules_lie_among_ten_values(holes):
+    X = np.random.default_rng(1).standard_normal((300, 2))
+    X[::7, 1] = np.nan
+    found = SimpleImputer("median").fit(simulate(partition_rows(X, 3))).statistics_
+    for median, column in zip(found, X.T, strict=True):
+        present = np.sort(column[~np.isnan(column)])
+        # A bracket of ten values that has the median has no value farther than ten.
+        middle = len(present) // 2
+        assert present[middle - 10] < median < present[middle + 10]
+
+
+def test_medians_of_whole_numbers_are_these_numbers():
+    ages = np.random.default_rng(2).integers(50, 60, (400, 2)).astype(float)
+    ages[::5, 0] = np.nan
+    federation = simulate(partition_rows(ages, 4))
+    found = SimpleImputer("median", decimals=0).fit(federation).statistics_
+    assert_array_equal(found, np.nanmedian(ages, axis=0))
+
+
+def test_empty_columns_have_no_median_and_may_be_kept(holes):
+    X = holes.copy()
+    X[:, [1, 3]] = np.nan
+    with pytest.raises(DataError, match=r"No silo has a value in x1, x3, .* no median"):
+        SimpleImputer("median").fit(open_silos(X))
+    named = {"strategy": "median", "keep_empty_features": True}
+    theirs = sklearn.impute.SimpleImputer(**named).fit(X)
+    ours = SimpleImputer(min_rows=1, decimals={"x1": 0}, **named).fit(open_silos(X))
+    assert_allclose(ours.transform(X), theirs.transform(X), rtol=1e-15)
+
+
+def test_too_few_values_have_no_median(holes):
+    X = holes.copy()
+    X[15:, 2] = np.nan
+    with pytest.raises(DataError, match=r"Fewer than 10 values lie .* of x2"):
+        SimpleImputer("median").fit(open_silos(X))
+
+
+def test_a_silo_opens_no_median_of_its_own_columns(holes):
+    parts = dict(zip("ab", np.split(holes, [2], axis=1), strict=True))
+    federation = simulate(parts, partition="columns", policy=Policy.open())
+    with pytest.raises(DataError, match='On a column partition strategy="median"'):
+        SimpleImputer("median").fit(federation)
+    assert len(federation.ledger) == 0
+
+
+def test_medians_release_only_what_the_docstring_says(holes):
+    federation = simulate(partition_rows(holes, 3), follow=True)
+    SimpleImputer("median").fit(federation)
+
+    seen = [
+        (line.step, line.name, line.visibility)
+        for line in federation.ledger
+        if line.direction == "out"
+    ]
+    search = ["below"] * 5
+
+    assert seen == [
+        ("imputer.local_counts", "count", "summed"),
+        ("imputer.local_log_sums", "count", "veiled"),
+        ("imputer.local_log_sums", "total", "veiled"),
+        ("imputer.local_log_squares", "squares", "veiled"),
+        *[("imputer.local_below", name, "veiled") for name in search],
+        ("imputer.found_quantiles", "value", "summed"),
+        ("imputer.found_quantiles", "error", "summed"),
+    ]
+
+
+def test_a_silo_refuses_a_median_that_is_a_persons_value(holes):
+    with pytest.raises(ReleaseRefusedError, match="allow_order_statistics"):
+        SimpleImputer("median", min_rows=1).fit(simulate(partition_rows(holes, 3)))
+
+
+def test_a_mean_and_a_median_of_few_missing_cells_do_not_subtract():
+    X = np.random.default_rng(5).exponential(size=(N, 2))
+    X[7, 1] = np.nan
+    federation = simulate(partition_rows(X, 3))
+    means = SimpleImputer().fit(federation)
+    medians = SimpleImputer("median").fit(federation)
+    assert abs(medians.statistics_ - means.statistics_)[1] > 0.1
+    first, second = (
+        StandardScaler().fit(model.transform(federation)) for model in (means, medians)
+    )
+    # The silo with the missing cell fills it as the first time.
+    assert_allclose(second.mean_, first.mean_, rtol=1e-12)
+    assert_allclose(second.var_, first.var_, rtol=1e-12)
+
+
+def test_results_name_the_median(holes):
+    imputer = SimpleImputer("median", min_rows=5).fit(open_silos(holes))
+    frame = imputer.summary().to_frame("columns")
+    assert_array_equal(frame["median_filled_in"], imputer.statistics_)
+    assert_array_equal(frame["n"], imputer.n_observed_)
+
+
+@pytest.mark.parametrize("strategy", ["most_frequent", "Mean"])
 def test_strategies_that_are_not_sums(holes, strategy):
     federation = open_silos(holes)
-    with pytest.raises(DataError, match='choose "mean" or "constant"'):
+    with pytest.raises(DataError, match='choose "mean", "median" or "constant"'):
         SimpleImputer(strategy).fit(federation)
     assert len(federation.ledger) == 0
 

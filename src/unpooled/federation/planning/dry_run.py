@@ -20,9 +20,9 @@ import numpy as np
 from unpooled.arrays import Array
 from unpooled.coordinator.comparisons import computing_note, computing_parties
 from unpooled.coordinator.coordinator import Coordinator
+from unpooled.coordinator.opened_rounds import OpenedRounds
 from unpooled.coordinator.relay import Relay
 from unpooled.coordinator.step_call import Needs, RoundRecord, RoundRunner, StepCall
-from unpooled.coordinator.telling import Telling
 from unpooled.data.columns import listing
 from unpooled.errors import DataError, UnpooledError
 from unpooled.federation.federation import Federation
@@ -81,7 +81,7 @@ class DryRun(RoundRunner):
     narrowed: bool = False
     follows: bool = False
     roster: Roster | None = None
-    _telling: Telling = field(default_factory=Telling)
+    _opened_rounds: OpenedRounds = field(default_factory=OpenedRounds)
     _relay: Relay = field(default_factory=Relay)
     _sent: dict[str, set[str]] = field(default_factory=dict)
     _requested: set[tuple[str, str, str]] = field(default_factory=set)
@@ -95,7 +95,7 @@ class DryRun(RoundRunner):
         """Begin a fit: transforms are sent anew in each."""
         if self._depth == 0:
             if self.follows and call is not None:
-                self._telling.begin(call())
+                self._opened_rounds.begin(call())
             self._sent.clear()
             self._computing = self._has_blocks = False
             self._relay.clear()
@@ -106,7 +106,7 @@ class DryRun(RoundRunner):
         """End a fit."""
         self._depth -= 1
         if self._depth == 0:
-            self._telling.end()
+            self._opened_rounds.end()
 
     def begin_computing(self, allow_coordinator_party: bool = False) -> None:
         """Refuse what could not be compared in secret, and note who would compute."""
@@ -137,8 +137,8 @@ class DryRun(RoundRunner):
         """Write the lines of several steps of one round."""
         self._share_blocks(calls)
         self._round += 1
-        due = self._telling.due(f"planned {self._fits}", calls[0].step.name)
-        self._telling.was_told()
+        due = self._opened_rounds.due(f"planned {self._fits}", calls[0].step.name)
+        self._opened_rounds.was_sent()
         # The first step carries to the silos what the round before gave.
         rest = [dict[str, Any]()] * (len(calls) - 1)
         return [self._planned(*pair) for pair in zip(calls, [due, *rest], strict=True)]
@@ -168,7 +168,7 @@ class DryRun(RoundRunner):
             fresh=fresh,
             **due,
         )
-        self._telling.tell(request, self._words(request, step, sizes))
+        self._opened_rounds.add(request, self._words(request, step, sizes))
         key = step.name, call.to, request.view_digest
         products = any(len(declared.letters) > 1 for declared in step.leaves.values())
         if key not in self._requested and not (self.narrowed and products):
@@ -269,7 +269,7 @@ def planned_message(
         which they are complete, none for all rows; see `add_rows_read`.
     """
     everything = frozenset(view_arrays(request.operations))
-    whole = replace(request, fresh=everything, calls=(), told=())
+    whole = replace(request, fresh=everything, calls=(), opened=())
     header, arrays = whole.as_message()
     header |= {"kind": "plan", "parties": sorted(parties), "partition": partition}
     header["earlier"] = [list(columns) for columns in earlier]

@@ -51,8 +51,8 @@ from unpooled.models.description.describe_results import describe_exhibits
 from unpooled.models.description.quantiles import check_least, units_of
 from unpooled.models.discriminant.classes import (
     NAMES,
+    OPENED_SIZES,
     OWN_SIZES,
-    SIZES_TOLD,
     agreed_classes,
     check_label,
     class_codes,
@@ -135,7 +135,7 @@ def local_columns(
     takes={
         "groups": "size g",
         "classes": NAMES,
-        "sizes": SIZES_TOLD,
+        "sizes": OPENED_SIZES,
         "categorical": _CATEGORICAL,
     },
     own=OWN_SIZES,
@@ -601,7 +601,7 @@ class Describe(FederatedEstimator):
                 found_categories, cells=cells, fewest=fewest, leader=leader
             )
             frequent = _codes_of(found["frequent"])
-        told = {
+        arguments = {
             "rows": rows,
             "count": count,
             "cells": cells,
@@ -612,7 +612,7 @@ class Describe(FederatedEstimator):
             "leader": leader,
         }
         table = federation.sum(
-            found_table, total=total, squares=squares["squares"], **told
+            found_table, total=total, squares=squares["squares"], **arguments
         )
         self.groups_, self.category_codes_ = groups, frequent
         self._set_table(table)
@@ -627,7 +627,8 @@ class Describe(FederatedEstimator):
                 "least": least,
             }
             below = self._below(federation, searched, by_class)
-            found = federation.sum(found_quartiles, **(told | searched), below=below)
+            searching = arguments | searched
+            found = federation.sum(found_quartiles, **searching, below=below)
             errors = found["errors"]
             self.quartiles_ = np.moveaxis(shown(found["quartiles"], errors), -1, 0)
             self.quartile_errors_ = np.moveaxis(shown(errors, errors), -1, 0)
@@ -661,8 +662,8 @@ class Describe(FederatedEstimator):
         g, p = len(self.groups_), federation.n_features
         below: Any = column_quantiles.no_counts(g, p, 3, searched["least"])
         for level in range(len(below)):
-            told = {**searched, **by_class, "below": below, "level": level}
-            below = federation.sum(step, to="parties", **told)["below"]
+            arguments = {**searched, **by_class, "below": below, "level": level}
+            below = federation.sum(step, to="parties", **arguments)["below"]
         return below
 
     def _set_table(self, table: Mapping[str, Array]) -> None:

@@ -391,8 +391,8 @@ def _summed(
     p, r = federation.n_features, len(probabilities)
     below: Any = column_quantiles.no_counts(1, p, r, least)
     for level in range(len(below)):
-        told = {**asked, "below": below, "level": level}
-        below = federation.sum(local_below, to="parties", **told)["below"]
+        arguments = {**asked, "below": below, "level": level}
+        below = federation.sum(local_below, to="parties", **arguments)["below"]
     leader = federation.parties[0]
     found = federation.sum(found_quantiles, leader=leader, below=below, **asked)
     return found["value"], found["error"]

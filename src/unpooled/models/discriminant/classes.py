@@ -72,7 +72,7 @@ def local_names(y: Shaped[Array, " n"], *, salts: Int[Array, " c"]) -> dict[str,
 
 
 NAMES = public("c w", "the names of the classes")
-SIZES_TOLD = public(
+OPENED_SIZES = public(
     "c", "how many rows each class has, over all silos", counts="classes"
 )
 OWN_SIZES = stays(
@@ -100,7 +100,7 @@ def local_class_counts(
 
 
 @summed(
-    takes={"classes": NAMES, "count": SIZES_TOLD},
+    takes={"classes": NAMES, "count": OPENED_SIZES},
     total=release("c p", meaning="the sum of each column over the rows of each class"),
     own=OWN_SIZES,
 )

@@ -26,8 +26,8 @@ from unpooled.federation.federation import Federation
 from unpooled.linalg.whitening import whitened_rows
 from unpooled.models.discriminant.classes import (
     NAMES,
+    OPENED_SIZES,
     OWN_SIZES,
-    SIZES_TOLD,
     class_sizes,
     of_classes,
 )
@@ -43,7 +43,7 @@ _WHITENED = (
 
 @summed(
     by="party",
-    takes={"classes": NAMES, "count": SIZES_TOLD},
+    takes={"classes": NAMES, "count": OPENED_SIZES},
     M=release("p p", symmetric=True, meaning=_WHITENED),
     own=OWN_SIZES,
 )
@@ -63,7 +63,7 @@ def local_whitened(
 
 @disclosed(
     by="party",
-    takes={"classes": NAMES, "count": SIZES_TOLD},
+    takes={"classes": NAMES, "count": OPENED_SIZES},
     F=release("p c", meaning=f"a factor of the {_WHITENED}"),
     own=OWN_SIZES,
 )

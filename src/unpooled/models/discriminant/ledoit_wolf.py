@@ -35,8 +35,8 @@ from unpooled.linalg.settled import near, product, settled
 from unpooled.models.discriminant.class_shapes import ClassShapes
 from unpooled.models.discriminant.classes import (
     NAMES,
+    OPENED_SIZES,
     OWN_SIZES,
-    SIZES_TOLD,
     Classes,
     class_sizes,
     of_classes,
@@ -58,7 +58,7 @@ _CONSTANT = 1e-13
 @summed(
     takes={
         "classes": NAMES,
-        "count": SIZES_TOLD,
+        "count": OPENED_SIZES,
         "means": public("c p", "the mean of each column over the rows of each class"),
         "scales": public(
             "c p", "the standard deviation of each column within each class"

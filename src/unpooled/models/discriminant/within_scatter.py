@@ -21,8 +21,8 @@ from unpooled.linalg.moments import scatter
 from unpooled.linalg.settled import product
 from unpooled.models.discriminant.classes import (
     NAMES,
+    OPENED_SIZES,
     OWN_SIZES,
-    SIZES_TOLD,
     Classes,
     class_codes,
     class_sizes,
@@ -34,7 +34,7 @@ from unpooled.protocol.step import public, release, stays, summed
 @summed(
     takes={
         "classes": NAMES,
-        "count": SIZES_TOLD,
+        "count": OPENED_SIZES,
         "means": public("c p", "the mean of each column over the rows of each class"),
         "weights": public("c", "the weight of each class"),
     },

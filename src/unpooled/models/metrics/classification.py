@@ -24,8 +24,8 @@ from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.models.discriminant.classes import (
     NAMES,
+    OPENED_SIZES,
     OWN_SIZES,
-    SIZES_TOLD,
     agreed_classes,
     check_label,
     class_codes,
@@ -46,7 +46,7 @@ _IN_BINS = "how many rows have a probability in each bin, over all silos"
 
 
 @summed(
-    takes={"classes": NAMES, "count": SIZES_TOLD, "predictions": "size k"},
+    takes={"classes": NAMES, "count": OPENED_SIZES, "predictions": "size k"},
     confusion=release(
         "c k",
         meaning="how many rows of each class are predicted as each class "
@@ -73,7 +73,7 @@ def local_confusion(
 @summed(
     takes={
         "classes": NAMES,
-        "count": SIZES_TOLD,
+        "count": OPENED_SIZES,
         "column": public("c", "which column has the probability of each class"),
     },
     loss=release(
@@ -101,7 +101,7 @@ def local_log_loss(
 
 
 @summed(
-    takes={"classes": NAMES, "count": SIZES_TOLD, "bins": "size b"},
+    takes={"classes": NAMES, "count": OPENED_SIZES, "bins": "size b"},
     binned=release(
         "c b", meaning="how many rows of each class have a probability in each bin"
     ),

@@ -229,18 +229,25 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     components_se_ : (k, p) array
         Only with ``standard_errors=True``: standard errors of the loadings; NaN for a
         component that is not determined.
+    explained_variance_se_normal_ : (k,) array
+        Only with `standard_errors`: what they would be for normal rows. Not for more
+        than 64 standardised columns.
+    components_se_normal_ : (k, p) array
+        Only with ``standard_errors=True``: the same of the loadings.
     subspaces_ : (k, 2) int array
-        Likewise: the positions, from 0, of the first and the last component of the
-        subspace that each lies in. Neighbours share one where their variances differ by
-        less than a fifth of the larger; a component that is determined has its own.
+        Only with ``standard_errors=True``: positions, from 0, of the first and the last
+        component of the subspace that each lies in. Neighbours share one where their
+        variances differ by less than a fifth of the larger; a component that is
+        determined has its own.
     angle_se_ : (k,) array
-        Likewise: root mean square, in radians, of the angle between the component and
-        its counterpart in the population; of one that is not determined, between it and
-        the subspace that it shares with neighbours. NaN where more neighbours share it
-        than were computed.
+        Only with ``standard_errors=True``: root mean square, in radians, of the angle
+        between the component and its counterpart in the population; of one that is not
+        determined, between it and the subspace that it shares with neighbours. NaN
+        where more neighbours share it than were computed.
     components_se_bound_ : float
-        Likewise: largest relative error of a coefficient of the influence functions,
-        where more than 64 columns are not treated one by one; else 0.
+        Only with ``standard_errors=True``: largest relative error of a coefficient of
+        the influence functions, where more than 64 columns are not treated one by one;
+        else 0.
     standard_errors_of_ : {"covariance", "correlations"}
         Only with `standard_errors`: whether the columns were taken as given, or as
         standardised by deviations that were estimated from the same rows.

@@ -97,20 +97,21 @@ def imputer_exhibits(
     N, exact = _sample_size(count, later)
     missing = N - count
     values = {_N: count, _MISSING: missing, _SHARE: missing / N}
-    values["Mean, filled in"] = filled
+    values[f"{model.strategy.capitalize()}, filled in"] = filled
     squares = _squares(model, N, later)
     if squares is not None:
         values[_BEFORE] = _deviation(squares, count)
         values[_AFTER] = _deviation(squares, np.full(len(count), N))
     text = (
-        f"Missing cells of a column are filled with its mean over all silos. Of "
-        f"{counted(len(count) * N, 'cell')}, {int(missing.sum()):,} were missing."
+        f"Missing cells of a column are filled with its {model.strategy} over all "
+        f"silos. Of {counted(len(count) * N, 'cell')}, {int(missing.sum()):,} were "
+        f"missing."
     )
     text += "" if squares is None else f" {_SHRUNK}"
     notes = [
         _filled_much(list(columns), missing / N),
         "" if exact else _AT_LEAST,
-        _NO_SD if squares is None else "",
+        _NO_SD if squares is None and model.strategy == "mean" else "",
     ]
     note = " ".join(filter(None, notes))
     table = by_column("columns", columns, values, _KINDS, note=note)

@@ -32,8 +32,8 @@ from unpooled.models import moments
 from unpooled.models.discriminant import classes
 from unpooled.models.discriminant.classes import (
     NAMES,
+    OPENED_SIZES,
     OWN_SIZES,
-    SIZES_TOLD,
     agreed_classes,
     check_label,
     class_codes,
@@ -69,7 +69,7 @@ _TAKES = {
     "scale": PARAMETERS["scale"],
     "theta": public("k l", "intercepts and coefficients of all classes but the first"),
     "classes": NAMES,
-    "count": SIZES_TOLD,
+    "count": OPENED_SIZES,
     "width": "size m",
 }
 

@@ -9,9 +9,9 @@ counts are 0 or at least `min_own_cells`, and those over all silos are 0 or at l
 `min_rows`, or `min_rows_per_class`. Where nothing was counted there is nobody to
 protect.
 
-A silo cannot tell by itself whether counts that it is told were those opened, only that
-they are no smaller than its own: that follows where every silo runs the study's own
-program.
+A silo cannot know by itself whether the counts that it receives were those opened, only
+that they are no smaller than its own: the rest follows where every silo runs the
+study's own program.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -93,7 +93,7 @@ class CountsFirst:
         ------
         Refusal
             "min_own_cells", "min_rows" or "min_rows_per_class". "out_of_order" where
-            the silo has counted nothing before, "public_bound" where it is told fewer
+            the silo has counted nothing before, "public_bound" where it is sent fewer
             than it has itself.
         """
         # What a silo discloses, or has alone, no other silo adds to.
@@ -116,13 +116,13 @@ class CountsFirst:
                     raise Refusal("out_of_order")
                 # Sums may take a single count under another name.
                 own = known.get(name, next(iter(known.values())))
-                told = np.asarray(public[name])
-                if told.shape != own.shape:
+                opened = np.asarray(public[name])
+                if opened.shape != own.shape:
                     raise Refusal("arguments")
-                if (told < own).any():
+                if (opened < own).any():
                     # Depends on rows, and counts among the refusals that do.
                     raise Refusal("public_bound")
-                self._judge(taken.counts, told)
+                self._judge(taken.counts, opened)
 
     def _judge(self, what: str, counts: Array) -> None:
         if what == "classes":

@@ -199,8 +199,9 @@ def _about_filled_cells(facts: Facts) -> list[Caution]:
             shown = listed(much[:10]) + (" and others" if len(much) > 10 else "")
             text = (
                 f"More than a third of {shown} was missing and was filled with the "
-                f"mean. Filled cells lie at the mean: standard deviations, covariances "
-                f"and all that is computed from them are too small for such a column."
+                f"{model.strategy}. Filled cells lie at the {model.strategy}: standard "
+                f"deviations, covariances and all that is computed from them are too "
+                f"small for such a column."
             )
             found.append(Caution("Much of a column was filled in", text))
     return found

@@ -1,11 +1,11 @@
-"""What the coordinator tells silos that follow: the call, and what each round gave.
+"""What the coordinator sends to silos that follow: calls, and what rounds gave.
 
     fit begins      the call                           with its first request
     round r         words of the totals, sealed sums   with request r + 1, beside the
                     of the silos' own words            decompositions computed between
     fit ends        the last round's                   with the next fit, if any
 
-The last totals of a study are told to nobody.
+The last totals of a study are sent to nobody.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ import numpy as np
 
 from unpooled.arrays import Array
 from unpooled.linalg.settled import Hint, recording
-from unpooled.protocol.following import Call, Told
+from unpooled.protocol.following import Call, OpenedRound
 from unpooled.protocol.message import Message
 from unpooled.protocol.request import Request
 
@@ -25,8 +25,8 @@ _NOBODY: Mapping[str, Message] = {}
 
 
 @final
-class Telling:
-    """What the silos of a coordinator are still to be told."""
+class OpenedRounds:
+    """Calls and opened rounds that the silos have not received yet."""
 
     def __init__(self) -> None:
         # Calls that no silo knows of yet: the last one is under way.
@@ -34,8 +34,8 @@ class Telling:
         self._recording: AbstractContextManager[list[Hint]] | None = None
         self._hints: list[Hint] = []
         # What the steps of the last round gave, and those of an earlier call's last.
-        self._last: list[Told] = []
-        self._ended: list[Told] = []
+        self._last: list[OpenedRound] = []
+        self._ended: list[OpenedRound] = []
         # Whether a request is out that not every silo answered.
         self._open = False
 
@@ -61,29 +61,29 @@ class Telling:
         self._last, self._hints = [], []
 
     def due(self, session: str, step: str) -> dict[str, Any]:
-        """Return the entries `calls` and `told` of the request that is sent now."""
+        """Return the entries `calls` and `opened` of the request that is sent now."""
         if self._recording is None:
             return {}
         last = self._last
         if not last and self._hints:
-            last = [Told(session=session, round=0, step=step)]
-        told, self._open = (*self._ended, *self._with_hints(last)), True
-        return {"calls": tuple(self._calls), "told": told}
+            last = [OpenedRound(session=session, round=0, step=step)]
+        opened, self._open = (*self._ended, *self._with_hints(last)), True
+        return {"calls": tuple(self._calls), "opened": opened}
 
-    def _with_hints(self, last: list[Told]) -> list[Told]:
+    def _with_hints(self, last: list[OpenedRound]) -> list[OpenedRound]:
         """Return what a round gave, with the decompositions computed since."""
         return [
             replace(one, hints=tuple(self._hints)) if place == 0 else one
             for place, one in enumerate(last)
         ]
 
-    def was_told(self) -> None:
+    def was_sent(self) -> None:
         """Note that every silo took what was due."""
         self._calls, self._ended, self._last = [], [], []
         self._open = False
         self._hints.clear()
 
-    def tell(
+    def add(
         self,
         request: Request,
         words: Mapping[str, Array],
@@ -91,14 +91,14 @@ class Telling:
         sealed: Mapping[str, Message] = _NOBODY,
         signed: Mapping[str, Message] = _NOBODY,
     ) -> None:
-        """Note what a step of a round gave, once what was due before has been told.
+        """Note what a step of a round gave, once what was due before has been sent.
 
         Parameters
         ----------
         request : Request
             Of the step.
         words : mapping of str to array
-            As of `Told`.
+            As of `OpenedRound`.
         sealed : mapping of str to Message
             Replies with sealed sums of their words.
         signed : mapping of str to Message
@@ -106,7 +106,7 @@ class Telling:
         """
         if self._recording is None:
             return
-        one = Told(
+        one = OpenedRound(
             session=request.session,
             round=request.round,
             step=request.step,
@@ -121,7 +121,7 @@ class Telling:
 
 
 def words_by_party(replies: Mapping[str, Message]) -> dict[str, Array]:
-    """Return the arrays of all replies, as `Told` names them."""
+    """Return the arrays of all replies, as `OpenedRound` names them."""
     return {
         f"{party}/{name}": np.asarray(array)
         for party, reply in replies.items()
