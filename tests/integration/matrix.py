@@ -108,7 +108,6 @@ CASES: dict[str, Case] = {
         {"n_components": 2, "pair": "pairs.local_canonical", "public": {"first": 6}},
         IMPUTED,
     ),
-    "GLM": Case({"family": "gamma"}, IMPUTED, y=("chol",)),
     "Heterogeneity": Case({"n_components": 3}, IMPUTED),
     "LinearRegression": Case({"cov_type": "HC1"}, IMPUTED, y=("thalach",)),
     "LogisticRegression": Case({"C": 1.0}, (*IMPUTED, "StandardScaler")),
@@ -150,7 +149,6 @@ CASES: dict[str, Case] = {
         {"n_components": 1, "solver": "dgep-eigh"}, IMPUTED
     ),
     "LinearDiscriminantAnalysis": Case({"n_components": 2}, IMPUTED),
-    "LinearRegression": Case({}, IMPUTED, y=("chol",)),
     "MMVFL": Case({"beta": 1.0, "max_iter": 3, "tol": 0.0}, (), "columns"),
     "PCA": Case({"n_components": 3}, IMPUTED),
     "PCA-errors": Case({"n_components": 2, "standard_errors": True}, IMPUTED),
@@ -164,7 +162,6 @@ CASES: dict[str, Case] = {
         partition="columns",
         head="random_state = 0",
     ),
-    "Ridge": Case({"alpha": 1.0}, IMPUTED, y=("chol",)),
     # Coarse, to save time: finer ones differ in the number of batches only.
     "PowerTransformer": Case({"tol": 0.05}),
     "PowerTransformer-summed": Case({"comparison": "summed"}),
