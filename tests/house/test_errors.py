@@ -2,11 +2,11 @@
 
 import ast
 import re
-from pathlib import Path
 
 import pytest
 
 import unpooled
+from source_trees import FILES, ROOT, nodes_of
 from unpooled import errors
 from unpooled.errors import (
     RULES,
@@ -18,7 +18,6 @@ from unpooled.errors import (
     UnpooledError,
 )
 
-ROOT = Path(unpooled.__file__).parent
 TREE = (
     DataError,
     ReleaseRefusedError,
@@ -78,10 +77,10 @@ def test_rules_cannot_be_changed():
         RULES["new"] = ("", "")  # type: ignore[index]
 
 
-def strings(tree: ast.AST, names: set[str]) -> set[str]:
+def strings(tree: tuple[ast.AST, ...], names: set[str]) -> set[str]:
     """Literal rules in Refusal("...") and rule="..."."""
     found = set()
-    for node in ast.walk(tree):
+    for node in tree:
         if isinstance(node, ast.Call):
             name = getattr(node.func, "id", getattr(node.func, "attr", ""))
             values = [k.value for k in node.keywords if k.arg == "rule"]
@@ -98,9 +97,8 @@ def strings(tree: ast.AST, names: set[str]) -> set[str]:
 
 def test_every_rule_that_the_code_names_is_a_rule_and_is_used():
     used = {"failed_in_silo"}
-    for path in ROOT.rglob("*.py"):
-        tree = ast.parse(path.read_text("utf-8"))
-        found = strings(tree, {"Refusal"})
+    for path in FILES:
+        found = strings(nodes_of(path), {"Refusal"})
         used |= found
         text = path.read_text("utf-8")
         room = path.relative_to(ROOT).parts[0]

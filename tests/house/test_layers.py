@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-import unpooled
+from source_trees import FILES, ROOT, nodes, nodes_of
+
+Nodes = tuple[ast.AST, ...]
 
 LAYERS = (
     "errors posix arrays ledger linalg data secure protocol results party coordinator "
@@ -17,8 +19,6 @@ LAYERS = (
 RANK: dict[str, int] = {name: i for i, name in enumerate(LAYERS.split())}
 # `python -m unpooled` stands on the command.
 RANK["__main__"] = len(RANK)
-ROOT = Path(unpooled.__file__).parent
-FILES = sorted(ROOT.rglob("*.py"))
 # The root package only gathers public names, from every layer.
 MODULES = [path for path in FILES if path != ROOT / "__init__.py"]
 
@@ -33,11 +33,6 @@ OWN_GENERATORS = {
 }  # fmt: skip
 
 
-@functools.cache
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
-
-
 def short(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
@@ -46,10 +41,10 @@ def layer_of(path: Path) -> str:
     return path.relative_to(ROOT).with_suffix("").parts[0]
 
 
-def aliases(tree: ast.AST) -> dict[str, str]:
+def aliases(tree: Nodes) -> dict[str, str]:
     """Local name -> dotted name of what a file imports, wherever in the file."""
     names = {}
-    for node in ast.walk(tree):
+    for node in tree:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 top = alias.name.partition(".")[0]
@@ -71,14 +66,14 @@ def dotted(node: ast.AST, names: dict[str, str]) -> str:
 
 
 @functools.cache
-def imported(tree: ast.AST) -> tuple[str, ...]:
+def imported(tree: Nodes) -> tuple[str, ...]:
     """Return the dotted names that a file imports, by statement or by a string."""
     return tuple(_imported(tree))
 
 
-def _imported(tree: ast.AST) -> Iterator[str]:
+def _imported(tree: Nodes) -> Iterator[str]:
     names = aliases(tree)
-    for node in ast.walk(tree):
+    for node in tree:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -91,27 +86,24 @@ def _imported(tree: ast.AST) -> Iterator[str]:
             yield str(node.args[0].value)
 
 
-def forward_imports(layer: str, source: str) -> list[str]:
+def forward_imports(layer: str, tree: Nodes) -> list[str]:
     """Return what a file of `layer` imports from layers above it, or from the root."""
-    ours = [
-        name for name in imported(ast.parse(source)) if name.split(".")[0] == "unpooled"
-    ]
+    ours = [name for name in imported(tree) if name.split(".")[0] == "unpooled"]
     # `import unpooled` and `from unpooled import PCA` reach every layer at once: a name
     # that is no layer ranks above all.
     parts = [(name, [*name.split("."), ""][1]) for name in ours]
     return [name for name, top in parts if RANK.get(top, len(RANK)) > RANK[layer]]
 
 
-def forbidden(source: str | Path) -> list[str]:
+def forbidden(tree: Nodes) -> list[str]:
     """Return what in a file runs foreign code, or draws from a shared generator."""
-    tree = parsed(source) if isinstance(source, Path) else ast.parse(source)
     names = aliases(tree)
     found = [
         name
         for name in imported(tree)
         if name.split(".")[0] in PICKLES | {"random"} or _shared_generator(name)
     ]
-    for node in ast.walk(tree):
+    for node in tree:
         if isinstance(node, ast.Call):
             called = dotted(node.func, names)
             if called in RUNS_TEXT or _shared_generator(called):
@@ -143,18 +135,19 @@ def imports_of_files(*, for_types: bool = True) -> dict[str, set[str]]:
     for name, path in paths.items():
         if path == ROOT / "__init__.py":
             continue
-        tree: ast.AST = parsed(path)
+        tree = nodes_of(path)
         names = set(imported(tree))
         if not for_types:
-            names -= set(imported(ast.Module(list(type_blocks(tree)), [])))
+            blocks = ast.Module(list(type_blocks(tree)), [])
+            names -= set(imported(tuple(ast.walk(blocks))))
         found = {existing(one, set(paths)) for one in names}
         graph[name] = found - {None, name, "unpooled"}
     return graph
 
 
-def type_blocks(tree: ast.AST) -> Iterator[ast.stmt]:
+def type_blocks(tree: Nodes) -> Iterator[ast.stmt]:
     """Yield the statements that run for type checkers only."""
-    for node in ast.walk(tree):
+    for node in tree:
         if isinstance(node, ast.If) and dotted(node.test, {}) == "TYPE_CHECKING":
             yield from node.body
 
@@ -199,7 +192,7 @@ def test_imports_point_backwards():
     offenders = {
         short(path): found
         for path in MODULES
-        if (found := forward_imports(layer_of(path), path.read_text()))
+        if (found := forward_imports(layer_of(path), nodes_of(path)))
     }
     assert offenders == {}
 
@@ -218,7 +211,9 @@ def test_the_coordinator_cannot_import_what_sees_rows():
 
 
 def test_no_code_from_data_and_no_shared_randomness():
-    offenders = {short(path): found for path in FILES if (found := forbidden(path))}
+    offenders = {
+        short(path): found for path in FILES if (found := forbidden(nodes_of(path)))
+    }
     assert offenders == {}
 
 
@@ -253,7 +248,7 @@ def test_modules_have_telling_names():
     ],
 )
 def test_a_forward_import_is_seen(statement):
-    assert forward_imports("party", statement) != []
+    assert forward_imports("party", nodes(statement)) != []
 
 
 @pytest.mark.parametrize(
@@ -268,7 +263,7 @@ def test_a_forward_import_is_seen(statement):
     ],
 )
 def test_a_backward_import_is_not(statement):
-    assert forward_imports("party", statement) == []
+    assert forward_imports("party", nodes(statement)) == []
 
 
 @pytest.mark.parametrize(
@@ -291,7 +286,7 @@ def test_a_backward_import_is_not(statement):
     ],
 )
 def test_foreign_code_and_shared_randomness_are_seen(source):
-    assert forbidden(source) != []
+    assert forbidden(nodes(source)) != []
 
 
 @pytest.mark.parametrize(
@@ -305,7 +300,7 @@ def test_foreign_code_and_shared_randomness_are_seen(source):
     ],
 )
 def test_own_generators_and_plain_arrays_are_fine(source):
-    assert forbidden(source) == []
+    assert forbidden(nodes(source)) == []
 
 
 def test_a_circle_is_seen_and_so_is_what_lies_behind_another_module():

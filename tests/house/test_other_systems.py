@@ -8,14 +8,12 @@ import ast
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-import unpooled
 from small_study import COLUMNS, text_of, write_data
+from source_trees import FILES, ROOT, nodes, nodes_of
 
-ROOT = Path(unpooled.__file__).parent
 MODULES = {"fcntl", "grp", "posix", "pwd", "resource", "termios", "tty", "pty"}
 NAMES = {"AF_UNIX", "fchmod", "fchown", "fork", "geteuid", "getuid", "umask", "uname"}
 
@@ -50,10 +48,10 @@ print(up.load(place / "pipeline.unpooled"))
 """
 
 
-def posix_only(source: str) -> list[str]:
+def posix_only(tree: tuple[ast.AST, ...]) -> list[str]:
     """Return what a file uses that only POSIX systems have."""
     found = []
-    for node in ast.walk(ast.parse(source)):
+    for node in tree:
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
             found += [name for name in names if name.partition(".")[0] in MODULES]
@@ -67,8 +65,8 @@ def posix_only(source: str) -> list[str]:
 def test_code_for_posix_stands_in_one_file():
     using = {
         path.relative_to(ROOT).as_posix(): found
-        for path in sorted(ROOT.rglob("*.py"))
-        if (found := posix_only(path.read_text("utf-8")))
+        for path in FILES
+        if (found := posix_only(nodes_of(path)))
     }
     assert list(using) == ["posix.py"]
 
@@ -77,7 +75,7 @@ def test_code_for_posix_stands_in_one_file():
     "source", ["def f():\n    import fcntl", "from pwd import getpwnam", "os.fork()"]
 )
 def test_such_code_is_seen(source):
-    assert posix_only(source)
+    assert posix_only(nodes(source))
 
 
 @pytest.mark.slow
