@@ -30,6 +30,7 @@ from typing import Any, final
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unpooled.arrays import Array, Float
@@ -48,9 +49,11 @@ from unpooled.models.pca import (
     standard_errors,
     update,
 )
+from unpooled.models.pca.component_number import component_numbers
 from unpooled.models.pca.pca_results import pca_exhibits
 from unpooled.models.pca.rotated_loadings import RotatedLoadings, rotated_loadings
 from unpooled.models.pca.spectrum import (
+    RULES,
     Iteration,
     Spectrum,
     Wanted,
@@ -70,6 +73,7 @@ from unpooled.secure.noise import GaussianPrivacy
 _OF_SOME_FITS = ("n_iter_", "residuals_", "gap_", "privacy_", "origin_")
 _OF_SOME_FITS += ("signal_to_noise_", "mixing_steps_", "spectral_gap_")
 _OF_SOME_FITS += ("eigenvalues_", "feature_variance_", *STANDARD_ERRORS)
+_OF_SOME_FITS += ("component_numbers_", "parallel_reference_", "kmo_", "bartlett_")
 # Values of `svd_solver`, beside "auto", by partition.
 SOLVERS = {
     "rows": ("covariance_eigh", "krylov"),
@@ -103,6 +107,7 @@ def principal_components(
     mean: Float[Array, " p"],
     wanted: Wanted,
     spare: Callable[[int, int], int] = lambda p, k: 0,
+    attributes: Mapping[str, Any] | None = None,
 ) -> Spectrum:
     """Return the leading components of a scatter, which is overwritten.
 
@@ -118,6 +123,8 @@ def principal_components(
         Number of components, share of variance, or all.
     spare : callable, optional
         Takes p and k, and returns how many directions are needed beyond k.
+    attributes : mapping, optional
+        Further fitted attributes.
     """
     p = len(S)
     S /= N - 1
@@ -142,6 +149,7 @@ def principal_components(
         attributes={
             "eigenvalues_": variance[: min(N, p)].copy(),
             "feature_variance_": feature_variance,
+            **(attributes or {}),
         },
         spare_axes=V[:, k:],
     )
@@ -153,9 +161,11 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
 
     Parameters
     ----------
-    n_components : int, float in (0, 1) or None, default None
-        Number of components, or share of the variance that they are to explain; None
-        keeps all.
+    n_components : int, float in (0, 1), {"parallel", "map", "mle"} or None
+        Number of components, or share of the variance that they are to explain; None,
+        the default, keeps all. A rule finds the number, at least 1: Horn's parallel
+        analysis or Velicer's minimum average partial, both of the correlation matrix,
+        or Minka's maximum likelihood, of the covariance matrix.
     svd_solver : {"auto", "covariance_eigh", "krylov", "gram", "gossip"}, default "auto"
         "covariance_eigh" sums the scatter (the cross-product matrix about the mean),
         p (p + 1) / 2 numbers per silo, in three rounds. "krylov" sums its products with
@@ -224,6 +234,18 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     feature_variance_ : (p,) array
         Variance of each column, with denominator N - 1. Not with `privacy`, nor on a
         column partition.
+    component_numbers_ : dict of str to int
+        Only where a rule finds the number: what each says, "parallel", "map", "mle",
+        "kaiser" (eigenvalues of correlations above 1) and "broken_stick".
+    parallel_reference_ : (p,) array
+        Only where a rule finds the number: 95 % quantiles of the eigenvalues of
+        correlations between uncorrelated normal columns, for N rows.
+    kmo_ : float
+        Only where a rule finds the number: the measure of sampling adequacy of Kaiser,
+        Meyer and Olkin; 0 where columns are collinear.
+    bartlett_ : tuple of (float, int, float)
+        Only where a rule finds the number: Bartlett's test that columns are
+        uncorrelated, chi-squared, degrees of freedom and p, for normal rows.
     explained_variance_se_ : (k,) array
         Only with `standard_errors`: standard errors of `explained_variance_`.
     components_se_ : (k, p) array
@@ -440,10 +462,25 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         wanted: Wanted,
     ) -> None:
         """Set the components of a scatter, which is overwritten, and their errors."""
+        by_rule: dict[str, Any] = {}
+        if isinstance(self.n_components, str) and not federation.coordinator.planned:
+            rng = check_random_state(federation.seed(self.random_state))
+            found = component_numbers(S / (N - 1), N, rng)
+            wanted = max(found.by_rule[self.n_components], 1)
+            by_rule = {
+                "component_numbers_": found.by_rule,
+                "parallel_reference_": found.reference,
+                "kmo_": found.kmo,
+                "bartlett_": found.bartlett,
+            }
         if not self.standard_errors:
-            self._set_attributes(principal_components(S, N, mean, wanted))
+            self._set_attributes(
+                principal_components(S, N, mean, wanted, attributes=by_rule)
+            )
             return
-        spectrum = principal_components(S, N, mean, wanted, standard_errors.spare_pairs)
+        spectrum = principal_components(
+            S, N, mean, wanted, standard_errors.spare_pairs, by_rule
+        )
         self._set_attributes(spectrum)
         # Round 4: squared influences of the rows on the components just found.
         found = standard_errors.standard_errors(
@@ -530,7 +567,17 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
                 f"tol={self.tol!r} and max_iter={self.max_iter!r}: tol is a sine "
                 f"between 0 and 1, and max_iter at least 1."
             )
-        return wanted_components(self.n_components, federation.n_features)
+        k = self.n_components
+        if isinstance(k, str) and k in RULES:
+            exact = self.svd_solver in ("auto", "covariance_eigh") and not of_rows
+            if federation.partition == "columns" or not exact:
+                raise DataError(
+                    f'n_components="{k}" takes the exact scatter of a row partition: '
+                    f'svd_solver="covariance_eigh", without privacy, bits or rank.'
+                )
+            # A plan does not know the number.
+            return 1
+        return wanted_components(k, federation.n_features)
 
     def _is_compressed(self) -> bool:
         return self.bits != 64 or self.rank is not None
@@ -541,7 +588,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
             return "private"
         if self._is_compressed():
             return "compressed"
-        if self.standard_errors:
+        if self.standard_errors or isinstance(self.n_components, str):
             return "covariance_eigh"
         if self.svd_solver != "auto":
             return self.svd_solver

@@ -30,7 +30,15 @@ from unpooled.results.exhibits import (
     Table,
 )
 from unpooled.results.fitted_attributes import by_column, by_component
-from unpooled.results.formats import counted, left_out, listed, number, per_cent, signed
+from unpooled.results.formats import (
+    counted,
+    left_out,
+    listed,
+    number,
+    per_cent,
+    probability,
+    signed,
+)
 from unpooled.results.plots import charts, scatter_plots
 from unpooled.results.plots.heatmap import heatmap
 
@@ -55,6 +63,8 @@ def pca_exhibits(model: "PCA", columns: Sequence[str]) -> list[Exhibit]:
     if "explained_variance_ratio_" not in vars(model):
         return []
     exhibits = [_variance(model, columns)]
+    if "component_numbers_" in vars(model):
+        exhibits.append(_numbers(model))
     if "signal_to_noise_" in vars(model):
         exhibits.append(_signal(model))
     if "components_" in vars(model):
@@ -232,6 +242,31 @@ def _share_of_gap(model: "PCA") -> str:
     if model.gap_ <= 0:
         return "more than all"
     return number(float(np.max(model.residuals_)) / model.gap_)
+
+
+_RULES = {
+    "parallel": "parallel analysis (Horn)",
+    "map": "minimum average partial (Velicer)",
+    "mle": "maximum likelihood (Minka)",
+    "kaiser": "eigenvalues of correlations above 1 (Kaiser)",
+    "broken_stick": "broken stick",
+}
+
+
+def _numbers(model: "PCA") -> Exhibit:
+    statistic, dof, p = model.bartlett_
+    text = (
+        f"The model keeps the number of components that {_RULES[model.n_components]} "
+        f"gives, at least one. The rules answer different questions and need not "
+        f"agree. Sampling adequacy (Kaiser-Meyer-Olkin) is {model.kmo_:.2f}: above 0.8 "
+        f"columns share much, below 0.5 too little for common components. Bartlett’s "
+        f"test that columns are uncorrelated: chi-squared {number(statistic)} with "
+        f"{dof:,} degrees of freedom, p {probability(p)}."
+    )
+    rows = [(_RULES[name], n) for name, n in model.component_numbers_.items()]
+    columns = (Column("Rule"), Column("Components", "count"))
+    table = Table("component_numbers", columns, rows)
+    return Exhibit("Number of components", text, [table])
 
 
 def _signal(model: "PCA") -> Exhibit:

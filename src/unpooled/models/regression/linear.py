@@ -291,13 +291,15 @@ class LinearRegression(LeastSquares, Inference):
         return True
 
     def _citation(self) -> Citation:
-        works = ()
+        works = (
+            "Seber GAF, Lee AJ. Linear Regression Analysis. 2nd edition. Wiley, 2003.",
+        )
         robust = ""
         if self.cov_type != "nonrobust":
             robust = (
                 f", with heteroskedasticity-robust standard errors ({self.cov_type})"
             )
-            works = (
+            works += (
                 "MacKinnon JG, White H. Some heteroskedasticity-consistent covariance "
                 "matrix estimators with improved finite sample properties. Journal of "
                 "Econometrics 1985; 29: 305-325.",

@@ -279,7 +279,8 @@ class LogisticRegression(Inference, LinearClassifier):
         return regression_exhibits(self)
 
     def _citation(self) -> Citation:
-        kind = "multinomial logistic" if len(self.classes_) > 2 else "logistic"
+        several = len(vars(self).get("classes_", ())) > 2
+        kind = "multinomial logistic" if several else "logistic"
         how = "by maximum likelihood"
         if self.C != np.inf:
             how = f"with an L2 penalty (C = {self.C:g})"
