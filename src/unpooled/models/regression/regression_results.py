@@ -110,7 +110,12 @@ def _sentences(model: Any) -> str:
         else "the normal distribution"
     )
     kind = _COVARIANCES[getattr(model, "cov_type", "nonrobust")]
-    return f"{text} Tests and intervals are by {reference}.{kind}"
+    return (
+        f"{text} Tests and intervals are by {reference}.{kind} The picture has each "
+        f"coefficient in units of its standard error, so that columns of different "
+        f"units share a scale: where the thin line crosses 0, the coefficient is not "
+        f"distinguishable from 0 at the 5 % level."
+    )
 
 
 def _forest(model: Any, functions: Sequence[str]) -> Picture:
