@@ -332,6 +332,15 @@ def cases() -> dict[str, Case]:
         "pca private": _fit(
             up.PCA(2, privacy={"epsilon": 5.0, "delta": 1e-5, "row_norm": 500.0})
         ),
+        "pca preconditioned": _fit(
+            up.PCA(
+                2,
+                privacy={
+                    **{"epsilon": 5.0, "delta": 1e-5, "row_norm": 500.0},
+                    "mechanism": "preconditioned",
+                },
+            )
+        ),
         "pca update": _updated,
         "kernel fourier": _fit(
             up.KernelPCA(2, approximation="fourier", n_landmarks=20), then=scaler

@@ -361,7 +361,10 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         "singular_values_",
         "noise_variance_",
     )
-    _computed = ("explained_variance_se_normal_", "components_se_normal_")
+    _computed = (
+        *("explained_variance_se_normal_", "components_se_normal_"),
+        "signal_to_noise_",
+    )
     _scored_by = ("log_likelihood",)
     _steps = (
         *(moments.local_total, moments.local_squares, moments.local_scatter),

@@ -49,6 +49,7 @@ from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.eigen import symmetric_eigenpairs
+from unpooled.linalg.settled import product
 from unpooled.models.pca.spectrum import Spectrum, Wanted, components_for_share
 from unpooled.party.steps.add_noise import check_inputs, honest_shares
 from unpooled.protocol.bounds import LATTICE, Lattice, lattice_steps
@@ -361,7 +362,8 @@ def _by_preconditioning(
     noise *= (norm / lattice_steps(p)) ** 2 / N
     of_count = deviation_of(local_private_location, "count", spent, federation)
     of_count /= LATTICE
-    square = float(totals["energy"]) / N - float(shift @ shift)
+    # In a fixed order, here and below: silos that follow send the same bits on.
+    square = float(totals["energy"]) / N - float(np.add.reduce(shift * shift))
     length = math.sqrt(max(square, noise))
 
     def shape(
@@ -392,13 +394,13 @@ def _by_preconditioning(
         return C, _edge_beside(edge / N, along), row_norm
 
     first, edge, radius = shape(_METRIC * np.eye(p), length, _FIRST)
-    variance, axes = np.linalg.eigh(first)
-    floor = max(edge, float(variance[-1]) / _CONDITION**2)
+    variance, axes = symmetric_eigenpairs(first, p, p)
+    floor = max(edge, float(variance[0]) / _CONDITION**2)
     deviation = np.sqrt(np.maximum(variance / floor, 1.0))
-    metric = np.rint(_METRIC * (axes / deviation) @ axes.T)
+    metric = np.rint(_METRIC * product(axes / deviation, axes.T))
     # The mean square length of rows times the metric. The noise has no trace on
     # average, so its negative variances stay in the sum.
-    square = float((variance / deviation**2).sum())
+    square = float(np.add.reduce(variance / deviation**2))
     C, edge, inner = shape(metric, math.sqrt(max(square, edge)), _SECOND)
     stretch = np.linalg.inv(metric / _METRIC)
     C = stretch.T @ C @ stretch
