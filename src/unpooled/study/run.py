@@ -165,7 +165,7 @@ def resume(
         _restore_memories(study, place, parties)
         rest = study.steps[len(place.state.finished) :]
         if rest and coordinator.follows:
-            place.reopen_untold()
+            place.reopen_last()
             rest = study.steps[len(place.state.finished) :]
         if rest:
             view = _transformed(federation, [model for _, model in place.models()])

@@ -221,13 +221,17 @@ class RunFolder:
         self.write_state()
         (self.path / _CHECKPOINT).unlink(missing_ok=True)
 
-    def reopen_untold(self) -> None:
-        """Take the last step as unfinished where no round came after it.
+    def reopen_last(self) -> None:
+        """Take the last step as unfinished unless all silos answered a later round.
 
-        Silos that follow learn how a step ended from the next step's first request.
-        Without it they do not know the step's model, and its fit is run again.
+        Silos that follow learn how a step ended from the next step's first request. A
+        silo that did not receive it, perhaps because it ended just then, does not know
+        the step's model, and its fit is run again.
         """
-        if self.state.finished and self.next_round == self.state.next_round:
+        answered: dict[int, set[str]] = {}
+        for line in self.ledger[self.state.lines :]:
+            answered.setdefault(line.round, set()).update(line.parties)
+        if self.state.finished and set(self.state.parties) not in answered.values():
             self.state.finished.pop()
             self.write_state()
 

@@ -1,0 +1,62 @@
+"""Where a run continues after its silos followed it only in part."""
+
+from dataclasses import replace
+
+import pytest
+
+from unpooled.ledger import Release
+from unpooled.study.run_folder import RunFolder, RunState
+
+SILOS = ["a", "b", "c"]
+
+
+def line(number, *parties):
+    return Release(
+        study="s",
+        round=number,
+        step="scaler.local_counts",
+        name="count",
+        shape=(2,),
+        dtype="uint256",
+        bytes=64,
+        visibility="summed",
+        direction="out",
+        parties=parties,
+    )
+
+
+@pytest.mark.parametrize(
+    ("later", "finished"),
+    [
+        ([], []),
+        # A silo that ended before the request came does not know the model.
+        ([("a", "b")], []),
+        ([("a", "b"), ("a", "c")], []),
+        ([("a", "b"), ("a", "b", "c")], ["imputer"]),
+    ],
+    ids=str,
+)
+def test_the_last_step_is_repeated_until_all_silos_know_how_it_ended(
+    later, finished, tmp_path
+):
+    state = RunState(
+        study="s",
+        partition="rows",
+        protection="masked",
+        digest="",
+        file="",
+        parties=SILOS,
+        columns=["x", "y"],
+        policies={},
+    )
+    folder = RunFolder.create(tmp_path / "run", state, "")
+    folder.ledger.append(line(1, *SILOS), {})
+    folder.state = replace(
+        state, finished=["imputer"], next_round=2, lines=1, head=folder.ledger[-1].hash
+    )
+    for number, parties in enumerate(later, start=2):
+        folder.ledger.append(line(number, *parties), {})
+
+    folder.reopen_last()
+
+    assert folder.state.finished == finished
