@@ -146,7 +146,7 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
         own = {name: np.asarray(vars(self)[name]) for name in self._computed_here()}
         if not own:
             return
-        finite = {name: np.nan_to_num(value) for name, value in own.items()}
+        finite = {name: np.asarray(np.nan_to_num(v)) for name, v in own.items()}
         found = settled("fitted attributes", lambda: finite, by_closeness)
         for name, value in own.items():
             taken = np.where(np.isfinite(value), found[name], value)

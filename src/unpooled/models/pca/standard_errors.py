@@ -227,8 +227,8 @@ class Eigenpairs:
         Mean of all rows.
     values : (l,) array
         Variances, denominator N - 1, in descending order.
-    axes : (p, l) array
-        Orthonormal columns.
+    axes : (p, m) array
+        Orthonormal columns, m of them at most l.
     column_variances : (p,) array
         The diagonal of the covariance matrix.
     """
@@ -236,7 +236,7 @@ class Eigenpairs:
     N: int
     mean: Float[Array, " p"]
     values: Float[Array, " l"]
-    axes: Float[Array, "p l"]
+    axes: Float[Array, "p m"]
     column_variances: Float[Array, " p"]
 
     @classmethod
@@ -372,7 +372,7 @@ class _Weights:
         spread, values = self.arguments["spread"], self.arguments["values"]
         if self.correlations:
             spread = np.ones_like(spread)
-        return spread / _root(values[: len(self.known), None])
+        return spread / _root(values[: len(self.known)])[:, None]
 
     @classmethod
     def of(cls, pairs: Eigenpairs, k: int) -> "_Weights":

@@ -54,7 +54,6 @@ PARAMETERS = {
     "mean": MEAN,
     "scale": public("p", "the standard deviation of each column, or 1"),
     "coef": public("l", "the coefficients of the standardised predictors"),
-    "intercept": public("", "the intercept"),
 }
 GRADIENT = "gradient of the log-likelihood (each row's residual times its predictors)"
 INFORMATION = "information matrix (products of predictors, weighted by variances)"
@@ -90,7 +89,7 @@ def local_working(
     mean: Float[Array, " p"],
     scale: Float[Array, " p"],
     coef: Float[Array, " l"],
-    intercept: Float[Array, ""],
+    intercept: float,
     width: int,
     family: str,
     offset: bool,
@@ -124,7 +123,7 @@ def local_score_products(
     mean: Float[Array, " p"],
     scale: Float[Array, " p"],
     coef: Float[Array, " l"],
-    intercept: Float[Array, ""],
+    intercept: float,
     width: int,
     family: str,
     offset: bool,
@@ -137,10 +136,7 @@ def local_score_products(
 
 
 @summed(
-    takes={
-        "coef": public("l", "the regression coefficients"),
-        "intercept": public("", "the intercept"),
-    },
+    takes={"coef": public("l", "the regression coefficients")},
     count=release("", meaning="sample size (number of rows)"),
     total=release("", meaning="sum of the response"),
     deviance=release("", meaning=DEVIANCE),
@@ -149,7 +145,7 @@ def local_deviance(
     X: Float[Array, "n p"],
     *,
     coef: Float[Array, " l"],
-    intercept: Float[Array, ""],
+    intercept: float,
     family: str,
     offset: bool,
 ) -> dict[str, Any]:
@@ -174,7 +170,7 @@ def _at(
     mean: Float[Array, " p"],
     scale: Float[Array, " p"],
     coef: Float[Array, " l"],
-    intercept: Float[Array, ""],
+    intercept: float,
     family: Family,
     *,
     offset: bool,
@@ -464,14 +460,14 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
             totals = view.sum(
                 local_deviance,
                 coef=self.coef_,
-                intercept=np.array(self.intercept_),
+                intercept=float(self.intercept_),
                 **shared,
             )
             eta = _intercept_alone(kind, float(totals["total"] / totals["count"]))
             null = view.sum(
                 local_deviance,
                 coef=np.zeros_like(self.coef_),
-                intercept=np.array(eta),
+                intercept=eta,
                 **shared,
             )
         return float(1.0 - totals["deviance"] / null["deviance"])
@@ -497,7 +493,7 @@ def standardisation(
 
 
 def _split(theta: Float[Array, " m"]) -> dict[str, Any]:
-    return {"intercept": np.array(theta[0]), "coef": theta[1:].copy()}
+    return {"intercept": float(theta[0]), "coef": theta[1:].copy()}
 
 
 def _intercept_alone(family: Family, mean: float) -> float:

@@ -319,7 +319,7 @@ class LinearRegression(LeastSquares, Inference):
                 mean=found.mean,
                 scale=found.scale,
                 coef=found.b,
-                intercept=np.array(found.mean[-1]),
+                intercept=float(found.mean[-1]),
                 width=p + 1,
                 family="gaussian",
                 offset=False,

@@ -19,16 +19,13 @@ from unpooled.protocol.step import derived, public
 
 
 @derived(
-    takes={
-        "coef": public("l", "the regression coefficients"),
-        "intercept": public("", "the intercept"),
-    },
+    takes={"coef": public("l", "the regression coefficients")},
 )
 def predicted_response(
     X: Float[Array, "n p"],
     *,
     coef: Float[Array, " l"],
-    intercept: Float[Array, ""],
+    intercept: float,
     family: str,
     offset: bool,
 ) -> Float[Array, "n q"]:
@@ -108,7 +105,7 @@ class Roles:
             view = view.select(wanted)
         arguments: dict[str, Any] = {
             "coef": model.coef_,
-            "intercept": np.array(float(model.intercept_)),
+            "intercept": float(model.intercept_),
             "family": family,
             "offset": self.offset is not None,
         }
