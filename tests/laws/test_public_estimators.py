@@ -110,7 +110,7 @@ EXTRA: dict[type, set[str]] = {
     SimpleImputer: {"n_observed_"},
     LinearDiscriminantAnalysis: {
         *("n_samples_", "class_count_", "within_correlations_", "total_correlations_"),
-        *("score_covariance_", "decision_std_"),
+        *("score_covariance_", "decision_std_", "eigenvalues_"),
     },
     CCA: VIEWS | FIT | {"canonical_correlations_", "all_correlations_"},
     PLSSVD: VIEWS | {"score_correlations_"},

@@ -64,7 +64,8 @@ class Multivariate:
     Attributes
     ----------
     statistic : float
-        Wilks' lambda, Pillai's trace, or Box's M.
+        Wilks' lambda, Pillai's trace, Hotelling and Lawley's trace, Roy's largest root,
+        or Box's M.
     approximation : float
         The F statistic, or for Box's M the chi-squared statistic, that is compared
         with its distribution.
@@ -113,17 +114,73 @@ def means_test(
     scale = unit * unit[:, None]
     shares = np.clip(scipy.linalg.eigvalsh(B / scale, T / scale), 0.0, 1.0)
     p, h, e = len(T), m - 1, N - m
+    return _wilks(shares, p, h, e), _pillai(shares, p, h, e)
+
+
+def tests_of_ratios(
+    ratios: Float[Array, " k"], p: int, m: int, N: int
+) -> dict[str, Multivariate]:
+    """Return four tests that all groups have the same means, by their names.
+
+    Parameters
+    ----------
+    ratios : (k,) array
+        Eigenvalues of ``W⁻¹ B``, all that are above 0.
+    p, m, N : int
+        Numbers of columns, groups and rows; N - m above p.
+
+    References
+    ----------
+    Rencher, Methods of multivariate analysis, 2nd edition, Wiley, 2002, section 6.1.
+    McKeon, F approximations to the distribution of Hotelling's T0², Biometrika 61
+    (1974).
+    """
+    h, e = m - 1, N - m
+    shares = ratios / (1.0 + ratios)
+    return {
+        "Wilks' lambda": _wilks(shares, p, h, e),
+        "Pillai's trace": _pillai(shares, p, h, e),
+        "Hotelling-Lawley trace": _hotelling_lawley(ratios, p, h, e),
+        "Roy's largest root": _roy(ratios, p, h, e),
+    }
+
+
+def _wilks(shares: Float[Array, " k"], p: int, h: int, e: int) -> Multivariate:
     with np.errstate(divide="ignore"):
         log_wilks = float(np.log1p(-shares).sum())
     s = np.sqrt((p**2 * h**2 - 4) / (p**2 + h**2 - 5)) if p**2 + h**2 > 5 else 1.0
     dof = float(p * h), float((e - (p - h + 1) / 2) * s - (p * h - 2) / 2)
     # expm1, because lambda may be close to 1.
     F = np.expm1(-log_wilks / s) * dof[1] / dof[0]
-    wilks = _f_test(float(np.exp(log_wilks)), float(F), dof)
+    return _f_test(float(np.exp(log_wilks)), float(F), dof)
+
+
+def _pillai(shares: Float[Array, " k"], p: int, h: int, e: int) -> Multivariate:
     s, trace = min(p, h), float(shares.sum())
     a, b = abs(p - h) + s, e - p + s
     F = (b / a) * trace / (s - trace) if trace < s else np.inf
-    return wilks, _f_test(trace, float(F), (float(s * a), float(s * b)))
+    return _f_test(trace, float(F), (float(s * a), float(s * b)))
+
+
+def _hotelling_lawley(
+    ratios: Float[Array, " k"], p: int, h: int, e: int
+) -> Multivariate:
+    trace, n = float(ratios.sum()), (e - p - 1) / 2
+    if n > 1:
+        b = (p + 2 * n) * (h + 2 * n) / (2 * (2 * n + 1) * (n - 1))
+        dof = float(p * h), 4 + (p * h + 2) / (b - 1)
+        return _f_test(trace, dof[1] / dof[0] * trace * 2 * n / (dof[1] - 2), dof)
+    # McKeon's approximation needs more rows; this is that of Pillai and Samson.
+    s = min(p, h)
+    dof = float(s * (abs(p - h) + s)), float(2 * (s * n + 1))
+    return _f_test(trace, dof[1] / dof[0] * trace / s, dof)
+
+
+def _roy(ratios: Float[Array, " k"], p: int, h: int, e: int) -> Multivariate:
+    # An upper bound of F, so that its p-value is a lower bound.
+    largest, r = float(ratios.max(initial=0.0)), max(p, h)
+    dof = float(r), float(e - r + h)
+    return _f_test(largest, dof[1] / dof[0] * largest, dof)
 
 
 def covariances_test(

@@ -6,6 +6,7 @@ import pytest
 import sklearn.datasets
 import sklearn.discriminant_analysis
 from numpy.testing import assert_allclose, assert_array_equal
+from statsmodels.multivariate.manova import MANOVA
 
 from twins import assert_close
 from unpooled import (
@@ -342,3 +343,35 @@ def test_ill_posed_requests_are_refused_with_the_remedy():
         assert "Choose a shrinkage, 0.1 for instance" in text
     X = rng.standard_normal((60, 3))
     assert "collinear" in refusal(np.column_stack([X, X[:, 0]]), np.arange(60) % 2)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+@pytest.mark.parametrize("p", [2, 4])
+def test_tests_of_means_equal_statsmodels(n_classes, p):
+    rng = np.random.default_rng([n_classes, p])
+    kind = np.arange(150) % n_classes
+    X = rng.standard_normal((150, p)) + 0.3 * kind[:, None] * np.arange(1, p + 1)
+    frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(p)]).assign(kind=kind)
+    parts = {"a": frame[:50], "b": frame[50:100], "c": frame[100:]}
+
+    lda = LinearDiscriminantAnalysis().fit(
+        simulate(parts, label="kind", policy=Policy.open())
+    )
+
+    dummies = pd.get_dummies(kind, drop_first=True).to_numpy(float)
+    design = np.column_stack([np.ones(150), dummies])
+    contrast = np.eye(n_classes)[1:]
+    oracle = MANOVA(X, design).mv_test([("kind", contrast)]).results["kind"]["stat"]
+    # Statsmodels computes eigenvalues by another decomposition.
+    assert_allclose(lda.manova().to_numpy(), oracle.to_numpy(float), rtol=1e-6)
+    table = lda.summary().to_frame("tests_of_means")
+    assert_allclose(table["value"], lda.manova()["value"])
+
+
+def test_tests_of_means_need_the_plain_covariance():
+    frame = pd.DataFrame({"x": np.arange(90.0) % 7, "kind": np.arange(90) % 2})
+    parts = {"a": frame[:30], "b": frame[30:60], "c": frame[60:]}
+    silos = simulate(parts, label="kind", policy=Policy.open())
+
+    with pytest.raises(DataError, match="without shrinkage and priors"):
+        LinearDiscriminantAnalysis(shrinkage=0.2).fit(silos).manova()

@@ -185,7 +185,7 @@ def test_models_of_older_versions_have_results_too():
     model = fitted(*rows(c=2))
     for name in (
         "class_count_ within_correlations_ total_correlations_ score_covariance_ "
-        "decision_std_"
+        "decision_std_ eigenvalues_"
     ).split():
         delattr(model, name)
 

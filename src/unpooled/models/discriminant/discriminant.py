@@ -32,7 +32,7 @@ Journal of Multivariate Analysis 88 (2004).
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -45,6 +45,7 @@ from unpooled.federation.federation import Federation
 from unpooled.linalg.dgep import DGEP
 from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.generalized_eigen import leading_pencil_pairs, solved
+from unpooled.linalg.group_tests import tests_of_ratios
 from unpooled.linalg.settled import product
 from unpooled.models import moments, row_space
 from unpooled.models.base import check_federation
@@ -84,6 +85,9 @@ from unpooled.models.parameter_checks import check_choice
 from unpooled.protocol.step import derived, disclosed, public, release
 from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Exhibit
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SOLVERS = ("exact", "dgep-eigh", "dgep-power")
 # People of each silo in a picture: more could not be distinguished.
@@ -199,6 +203,9 @@ class LinearDiscriminantAnalysis(
     explained_variance_ratio_ : (k,) array
         Only "exact": share of each direction in the sum of these ratios over all
         directions (proportion of trace).
+    eigenvalues_ : (min(c - 1, p),) array
+        Only "exact" without `shrinkage` and `priors`: ratios of the variance between
+        classes to the variance within, along all directions, in descending order.
     coef_ : (c, p) array
         Only "exact": coefficients of the linear decision functions; with two classes
         (1, p), of the second class less the first.
@@ -368,6 +375,9 @@ class LinearDiscriminantAnalysis(
             self.covariance_ = Sw
             self.scalings_ = V
             self.explained_variance_ratio_ = ratios[:k] / (ratios.sum() or 1.0)
+            if self.shrinkage in (None, 0) and self.priors is None:
+                # Of c classes no more are above 0.
+                self.eigenvalues_ = np.maximum(ratios[: min(c - 1, p)], 0.0)
             self._set_decision_functions(solved(Sw, means.T).T)
             self._set_shapes(shapes)
         if self.scores is not None:
@@ -547,6 +557,46 @@ class LinearDiscriminantAnalysis(
             view, names = self._check_view(X), list(self.get_feature_names_out())
             return view.derive(discriminated, names, scalings=self.scalings_)
         return discriminated(self._check_rows(X), scalings=self.scalings_)
+
+    def manova(self) -> "pd.DataFrame":
+        """Return multivariate tests that all classes have the same means.
+
+        Returns
+        -------
+        DataFrame
+            A row for Wilks' lambda, Pillai's trace, the trace of Hotelling and Lawley
+            and Roy's largest root; "value", "f_value" with "num_df" and "den_df"
+            degrees of freedom, and "p_value", as statsmodels' `MANOVA` has them. They
+            assume normal rows with equal covariances; Roy's p is a lower bound.
+
+        Raises
+        ------
+        DataError
+            After a fit that does not determine them: with `shrinkage` or `priors`, or
+            one-shot.
+        """
+        import pandas as pd
+
+        check_is_fitted(self)
+        if "eigenvalues_" not in vars(self):
+            raise DataError(
+                "Tests of the classes' means take a fit without shrinkage and priors, "
+                'by solver="exact".'
+            )
+        p, c, N = self.n_features_in_, len(self.classes_), self.n_samples_
+        tests = tests_of_ratios(self.eigenvalues_, p, c, N)
+        return pd.DataFrame(
+            {
+                name: {
+                    "value": test.statistic,
+                    "num_df": test.dof[0],
+                    "den_df": test.dof[1],
+                    "f_value": test.approximation,
+                    "p_value": test.p_value,
+                }
+                for name, test in tests.items()
+            }
+        ).T
 
     def _outputs(self) -> list[str]:
         check_is_fitted(self)

@@ -36,7 +36,41 @@ def discriminant_exhibits(
     exhibits = [_classes(model), _directions(model, columns)]
     if "within_correlations_" in vars(model):
         exhibits.append(_structure(model, columns))
-    return [*exhibits, _decisions(model, columns), _class_means(model, columns)]
+    exhibits += [_decisions(model, columns), _class_means(model, columns)]
+    if "eigenvalues_" in vars(model) and "n_features_in_" in vars(model):
+        exhibits.append(_tests_of_means(model))
+    return exhibits
+
+
+def _tests_of_means(model: "LinearDiscriminantAnalysis") -> Exhibit:
+    table = Table(
+        "tests_of_means",
+        (
+            Column("Test"),
+            Column("Value", "number"),
+            Column("F", "number"),
+            Column("Degrees of freedom", "number", "num_df"),
+            Column("and", "number", "den_df"),
+            Column("p", "p-value"),
+        ),
+        [
+            (
+                name,
+                row["value"],
+                row["f_value"],
+                row["num_df"],
+                row["den_df"],
+                row["p_value"],
+            )
+            for name, row in model.manova().iterrows()
+        ],
+    )
+    text = (
+        "Whether all classes have the same means (MANOVA). The tests assume normal "
+        "rows with equal covariances within classes; with many rows small differences "
+        "are significant too. The p of Roy’s root is a lower bound."
+    )
+    return Exhibit("Tests of the class means", text, [table])
 
 
 def _names(model: "LinearDiscriminantAnalysis") -> list[str]:
