@@ -90,7 +90,9 @@ def test_a_study_is_decided_at_the_desk(first):
         with served("silo", "desk", "--kit", kit) as (_, lines):
             link = link_of(lines)
             origin = link.partition("/open")[0]
-            with httpx2.Client(base_url=origin, follow_redirects=True) as browser:
+            with httpx2.Client(
+                base_url=origin, follow_redirects=True, timeout=60.0
+            ) as browser:
                 assert browser.get(link).status_code == 200
 
                 shown = browser.get(page)
