@@ -275,7 +275,7 @@ def test_silos_compare_rows_with_any_that_a_coordinator_names(study):
         return header["rule"], header.get("columns"), header.get("complete_in")
 
     def n_refusals():
-        return len(south._studies._audit_log.state().refusals.rules(now(), 1))
+        return len(south._studies._audit_log.state().refusals.rules(now(), 1.0))
 
     assert asked([]) == asked([["a"]]) == ("", [], [])
     assert asked([["a"], ["a", "b"]]) == ("min_changed_rows", ["b"], [])

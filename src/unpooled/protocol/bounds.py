@@ -169,7 +169,9 @@ class Lattice:
         if self.power == 0:
             return np.asarray(units * (2.0**53 / LATTICE))
         steps = lattice_steps(len(public["centre"]))
-        return units * 2.0**53 * (public["row_norm"] / steps) ** self.power
+        # A single number stays an array.
+        scale = 2.0**53 * (public["row_norm"] / steps) ** self.power
+        return np.asarray(units * scale)
 
 
 def lattice_steps(p: int) -> float:
@@ -192,7 +194,7 @@ class Counts:
         self, units: Float[Array, "..."], public: Mapping[str, Any]
     ) -> Float[Array, "..."]:
         """Return the counts."""
-        return np.rint(units * 2.0**53)
+        return np.asarray(np.rint(units * 2.0**53))
 
 
 @final

@@ -247,7 +247,7 @@ def planned_message(
     *,
     needs: Needs,
     matched: bool,
-    earlier: Sequence[Sequence[str]],
+    earlier: Any,
 ) -> bytes:
     """Return the message that asks a silo by which rule it would refuse a request.
 
