@@ -143,7 +143,8 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
         Silos that follow go on with a fitted model only if it is the coordinator's, bit
         for bit: to judge its predictions, say.
         """
-        own = {name: np.asarray(vars(self)[name]) for name in self._computed_here()}
+        here = [name for name in self._computed if name in vars(self)]
+        own = {name: np.asarray(vars(self)[name]) for name in here}
         if not own:
             return
         finite = {name: np.asarray(np.nan_to_num(v)) for name, v in own.items()}
@@ -152,9 +153,6 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
             taken = np.where(np.isfinite(value), found[name], value)
             scalar = isinstance(vars(self)[name], float)
             setattr(self, name, float(taken) if scalar else taken)
-
-    def _computed_here(self) -> list[str]:
-        return [name for name in self._computed if name in vars(self)]
 
     def _forget(self) -> None:
         """Drop all fitted attributes; parameters and the state of a search stay."""

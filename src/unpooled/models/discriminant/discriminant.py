@@ -271,7 +271,6 @@ class LinearDiscriminantAnalysis(
     coef_: Float[Array, "q p"]
     intercept_: Float[Array, " q"]
 
-    _scored_by = ("accuracy", "balanced_accuracy", "roc_auc")
     _computed = (
         *("coef_", "intercept_", "explained_variance_ratio_", "decision_std_"),
         *("within_correlations_", "total_correlations_"),

@@ -166,7 +166,7 @@ class Inference:
         if not 0.0 < alpha < 1.0:
             raise DataError(f"alpha={alpha!r} must lie between 0 and 1.")
         half = self.half_widths(alpha)
-        values = self._with_intercepts(self.coef_, self.intercept_)
+        values = with_intercepts(self.coef_, self.intercept_)
         low, high = values - half, values + half
         names = ["intercept", *column_names(self)]
         index: Any = names
@@ -184,13 +184,15 @@ class Inference:
         alpha : float, default 0.05
             One less the level.
         """
-        errors = self._with_intercepts(
+        errors = with_intercepts(
             self._errors("coef_se_"), self._errors("intercept_se_")
         )
         return float(scipy.stats.t.ppf(1.0 - alpha / 2.0, self.dof_)) * errors
 
-    def _with_intercepts(self, coef: Any, intercept: Any) -> Float[Array, "q l"]:
-        return np.column_stack([np.atleast_1d(intercept), np.atleast_2d(coef)])
+
+def with_intercepts(coef: Any, intercept: Any) -> Float[Array, "q l"]:
+    """Return intercepts and coefficients side by side, a row for each function."""
+    return np.column_stack([np.atleast_1d(intercept), np.atleast_2d(coef)])
 
 
 def column_names(model: Any) -> list[str]:

@@ -7,7 +7,11 @@ from typing import Any
 import numpy as np
 
 from unpooled.arrays import Array, Float
-from unpooled.models.regression.inference import class_names, column_names
+from unpooled.models.regression.inference import (
+    class_names,
+    column_names,
+    with_intercepts,
+)
 from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, Table
 from unpooled.results.formats import counted, left_out, number
 from unpooled.results.plots import charts
@@ -30,16 +34,16 @@ def regression_exhibits(model: Any) -> list[Exhibit]:
 def _coefficients(model: Any) -> Exhibit:
     names = ["intercept", *column_names(model)]
     functions = class_names(model)
-    values = _stacked(model.coef_, model.intercept_)
+    values = with_intercepts(model.coef_, model.intercept_)
     has_errors = "coef_se_" in vars(model)
     heads = [Column("Column"), Column("Coefficient", "number")]
     parts = [values]
     if has_errors:
-        se = _stacked(model.coef_se_, model.intercept_se_)
+        se = with_intercepts(model.coef_se_, model.intercept_se_)
         half = model.half_widths(_LEVEL)
         with np.errstate(divide="ignore", invalid="ignore"):
             statistics = values / se
-        p = _stacked(model.p_values_, model.intercept_p_value_)
+        p = with_intercepts(model.p_values_, model.intercept_p_value_)
         statistic = "t" if np.isfinite(model.dof_) else "z"
         heads += [
             Column("Standard error", "number"),
@@ -64,10 +68,6 @@ def _coefficients(model: Any) -> Exhibit:
     return Exhibit(
         "Coefficients", _sentences(model), [table], _forest(model, functions)
     )
-
-
-def _stacked(coef: Any, intercept: Any) -> Float[Array, "q l"]:
-    return np.column_stack([np.atleast_1d(intercept), np.atleast_2d(coef)])
 
 
 def _has_odds(model: Any) -> bool:
