@@ -1,6 +1,7 @@
 """Paper 004 (MMVFL): figures 3 and 4 and table 2, on the available data.
 
-    python experiments/mmvfl.py            # both data sets, about a quarter of an hour
+    python experiments/mmvfl.py            # both data sets, about an hour
+    python experiments/mmvfl.py --starts 10 --only caltech7   # further starts alone
     python experiments/mmvfl.py --quick    # fewer folds, betas and percentages
 
 Handwritten has the paper's five views. The Caltech7 features were extracted anew from
@@ -18,6 +19,7 @@ import os
 import platform
 import time
 import warnings
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -48,9 +50,12 @@ FILES = {
         ("gabor", "wavelet_moments", "centrist", "hog", "gist", "lbp"),
     ),
 }
-# Rows of each class: the paper's training and validation rows together.
+# Rows of each class: all that Handwritten has (Table 1 has 160), and Table 1's 25.
 PER_CLASS = {"handwritten": 200, "caltech7": 25}
 METHODS = ("MMVFL", "MMVFL, 10 rounds", "supFL")
+TEN_ROUNDS = {"tol": 0.0, "max_iter": 10}
+# First pseudo-labels are random, and ten rounds do not forget them.
+STARTS = 10
 RESULTS = Path(os.environ.get("UNPOOLED_RESULTS", Path(__file__).parent / "results"))
 
 
@@ -125,7 +130,7 @@ def fold(job: tuple) -> dict:
         weights = {}
         for method, how in {
             "MMVFL": {"tol": 1e-3},
-            "MMVFL, 10 rounds": {"tol": 0.0, "max_iter": 10},
+            "MMVFL, 10 rounds": TEN_ROUNDS,
         }.items():
             weights[method], cost = federated_weights(held, y[train], beta, **how)
             costs[method].append(cost)
@@ -146,15 +151,44 @@ def fold(job: tuple) -> dict:
     }
 
 
-def run(name: str, folder: Path, quick: bool) -> dict:
-    """Return mean accuracies by method, view and percentage, and what fits took."""
+def start(job: tuple) -> list:
+    """Fit ten rounds from one start on one fold; return the best beta's accuracies."""
+    name, folder, train, test, betas, percentages, seed = job
+    views, y = views_of(name, folder)
+    held = {view: X[train] for view, X in views.items()}
+    scores = []
+    for beta in betas:
+        W, _ = federated_weights(held, y[train], beta, random_state=seed, **TEN_ROUNDS)
+        scores.append(
+            [accuracies(W[v], views[v][test], y[test], percentages) for v in views]
+        )
+    return np.max(scores, axis=0).tolist()
+
+
+def starts(name: str, folder: Path, quick: bool, number: int) -> Iterator[list]:
+    """Yield the mean accuracies by view and percentage of one start after another."""
+    jobs = folds(name, folder, quick)
+    fresh = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(os.cpu_count(), fresh) as pool:
+        done = pool.map(start, [(*job, seed) for seed in range(number) for job in jobs])
+        for _ in range(number):
+            yield np.mean([next(done) for _ in jobs], axis=0).tolist()
+
+
+def folds(name: str, folder: Path, quick: bool) -> list[tuple]:
+    """Return the jobs of a data set: a fold's rows, the betas and the percentages."""
     betas = BETAS[::3] if quick else BETAS
     percentages = (*PERCENT[::4], 100) if quick else PERCENT
-    views, y = views_of(name, folder)
-    folds = list(StratifiedKFold(5, shuffle=True, random_state=0).split(y, y))
-    if quick:
-        folds = folds[:1]
-    jobs = [(name, folder, train, test, betas, percentages) for train, test in folds]
+    _, y = views_of(name, folder)
+    split = list(StratifiedKFold(5, shuffle=True, random_state=0).split(y, y))
+    jobs = [(name, folder, *rows, betas, percentages) for rows in split]
+    return jobs[:1] if quick else jobs
+
+
+def run(name: str, folder: Path, quick: bool) -> dict:
+    """Return mean accuracies by method, view and percentage, and what fits took."""
+    views, _ = views_of(name, folder)
+    jobs = folds(name, folder, quick)
     started = time.perf_counter()
     # Fresh processes, which read how many threads the linear algebra may have.
     fresh = multiprocessing.get_context("spawn")
@@ -177,7 +211,7 @@ def run(name: str, folder: Path, quick: bool) -> dict:
     return {
         "views": {view: X.shape[1] for view, X in views.items()},
         "rows": len(jobs[0][2]),
-        "percent": percentages,
+        "percent": jobs[0][-1],
         "accuracy": {m: a.tolist() for m, a in best.items()},
         "costs": costs,
         "seconds": time.perf_counter() - started,
@@ -225,6 +259,27 @@ def figure(name: str, result: dict, path: Path) -> None:
     plt.close(fig)
 
 
+def gains(result: dict) -> np.ndarray:
+    """Return points over supFL after ten rounds, (starts, views and their mean)."""
+    base = np.array(result["accuracy"]["supFL"])
+    points = 100 * (np.array(result["starts"]) - base).mean(axis=2)
+    return np.column_stack([points, points.mean(axis=1)])
+
+
+def verdict(name: str, result: dict) -> str:
+    """Return how often starts of ten rounds have the sign of the paper's figures."""
+    runs, paper = gains(result), np.array(PAPER[name]["supFL"])
+    same = np.sign(runs) == np.sign(paper)
+    views = np.sign(runs.mean(axis=0)) == np.sign(paper)
+    return (
+        f"- {name}: after ten rounds the mean over views has the paper's sign in "
+        f"{same[:, -1].sum()} of {len(runs)} starts ({runs[:, -1].mean():+.2f} on "
+        f"average, {runs[:, -1].min():+.2f} to {runs[:, -1].max():+.2f}; the paper "
+        f"{paper[-1]:+.2f}), and {views[:-1].sum()} of {len(views) - 1} views have it "
+        f"on average over starts."
+    )
+
+
 def table(name: str, result: dict) -> list[str]:
     """Return the lines of table 2 for one data set, ours beside the paper's."""
     views = list(result["views"])
@@ -235,9 +290,16 @@ def table(name: str, result: dict) -> list[str]:
         lines.append(f"| {title} | " + " | ".join(f"{v:+.2f}" for v in values) + " |")
 
     base = np.array(result["accuracy"]["supFL"])
-    for method, said in {METHODS[0]: "converged", METHODS[1]: "10 rounds"}.items():
-        points = 100 * (np.array(result["accuracy"][method]) - base).mean(axis=1)
-        row(f"supFL, ours, {said}", [*points, points.mean()])
+    points = 100 * (np.array(result["accuracy"][METHODS[0]]) - base).mean(axis=1)
+    row("supFL, ours, converged", [*points, points.mean()])
+    runs = gains(result)
+    row(f"supFL, ours, 10 rounds, mean of {len(runs)} starts", list(runs.mean(axis=0)))
+    for title, values in {
+        "least": runs.min(axis=0),
+        "greatest": runs.max(axis=0),
+        "standard deviation": runs.std(axis=0, ddof=1),
+    }.items():
+        row(f"10 rounds, {title} over starts", list(values))
     for baseline, values in PAPER[name].items():
         row(f"{baseline}, paper", list(values))
     return lines
@@ -265,12 +327,28 @@ def report(results: dict[str, dict], quick: bool) -> str:
         # Results of earlier runs have no processor time.
         busy = result.get("processor")
         more = f", with {busy:.0f} s of processor time" if busy else ""
-        lines += [f"- All fits of {name}: {result['seconds']:.0f} s{more}.", ""]
+        lines += [
+            f"- Fits of {name} from the first start: {result['seconds']:.0f} s{more}.",
+            "",
+        ]
     lines += [
-        "**Reproduced in sign on average for Handwritten, not view by view; not for "
-        "Caltech7.** *Converged* is a relative change of the objective of at most 1e-3 "
-        "(`tol`). *10 rounds* is our guess at where the paper stopped, chosen since it "
-        "comes nearest to its figures; the paper does not say.",
+        "## Beside the paper",
+        "",
+        *(verdict(name, result) for name, result in results.items()),
+        "",
+        "*Converged* means that the objective (4) falls by at most 1e-3 of it in an "
+        "iteration, `tol=1e-3`. Section 4.4 iterates until the objective converges or "
+        "a largest number of iterations is reached, and gives neither a tolerance nor "
+        "that number. *10 rounds* is our guess at where the paper stopped, chosen "
+        "since it comes nearest to Table 2. "
+        "Algorithm 1 starts from random pseudo-labels, which ten rounds do not forget: "
+        "the rows over starts show how much of a figure is the start's. Other rows, "
+        "and the pictures, are of one start.",
+        "",
+        "Section 6.3 speaks of five parts of which four train, Table 1 of 120 training "
+        "and 40 validation rows a class of Handwritten, which is three to one. Ours "
+        "has all 200 rows a class in five parts, 160 and 40. Caltech7 has the paper's "
+        "20 and 5.",
         "",
         "supMVLFL as printed in (16) is a sum over participants that share nothing, so "
         "its minimum is supFL's: there is no separate column for ours. Its figures in "
@@ -292,21 +370,27 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=default, help="folder of .npz")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", choices=tuple(FILES))
+    parser.add_argument("--starts", type=int, help="renew the starts alone, so many")
     asked = parser.parse_args()
     # One process per core: threads of the linear algebra would only get in the way.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    results = {}
-    for name in (asked.only,) if asked.only else FILES:
-        results[name] = run(name, asked.data, asked.quick)
+    names = (asked.only,) if asked.only else tuple(FILES)
+    kept = RESULTS / "mmvfl.json"
+    results = json.loads(kept.read_text()) if asked.starts is not None else {}
+    for name in names:
+        if asked.starts is None:
+            results[name] = run(name, asked.data, asked.quick)
+        number = asked.starts or (2 if asked.quick else STARTS)
+        results[name]["starts"] = list(starts(name, asked.data, asked.quick, number))
         print("\n".join(table(name, results[name])), flush=True)
     page = report(results, asked.quick)
     print(page)
-    if not asked.quick and not asked.only:
+    if not asked.quick and set(results) == set(FILES):
         RESULTS.mkdir(exist_ok=True)
         for name, result in results.items():
             figure(name, result, RESULTS / f"mmvfl_{name}.png")
         (RESULTS / "mmvfl.md").write_text(page)
-        (RESULTS / "mmvfl.json").write_text(json.dumps(results, indent=1) + "\n")
+        kept.write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":
