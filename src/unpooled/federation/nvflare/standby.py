@@ -42,6 +42,7 @@ from nvflare.utils.job_launcher_utils import (
 )
 from nvflare.utils.process_utils import ProcessAdapter
 
+import unpooled
 from unpooled.federation.nvflare.jobs import CONTROLLER, EXECUTOR
 from unpooled.protocol.library_build import is_installed, library_build
 
@@ -60,6 +61,18 @@ _LOADED = {
         EXECUTOR.rpartition(".")[0],
         "unpooled.federation.nvflare.silo_end",
     ),
+}
+# What is loaded late elsewhere: a job's process loads it while others wait.
+_LATE = {
+    "server": (
+        "unpooled.results.plots.charts",
+        "unpooled.results.plots.heatmap",
+        "unpooled.results.plots.scatter_plots",
+        "matplotlib.backends.backend_agg",
+        "matplotlib.backends.backend_svg",
+        "openpyxl",
+    ),
+    "silo": (),
 }
 # Seconds after the end of a job until the next process loads: the job's results are
 # read meanwhile, perhaps on the same machine.
@@ -194,8 +207,11 @@ def stand_by(kind: str) -> None:
     program, *modules = _LOADED[kind]
     for name in (program, *modules):
         importlib.import_module(name)
-    for name in sys.modules[modules[-1]].LOADED:
-        importlib.import_module(name)
+    for name in (*sys.modules[modules[-1]].LOADED, *_LATE[kind]):
+        with contextlib.suppress(ModuleNotFoundError):  # an extra
+            importlib.import_module(name)
+    for name in unpooled.__all__:
+        getattr(unpooled, name)  # which loads the module that defines it
     line = sys.stdin.readline()
     if not line:
         return  # the kit's process has ended
