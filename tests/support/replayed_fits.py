@@ -325,6 +325,7 @@ def cases() -> dict[str, Case]:
         "pca share whitened": _fit(up.PCA(0.9, whiten=True), then=scaler),
         "pca all": _fit(up.PCA(), then=scaler),
         "pca errors": _fit(up.PCA(3, standard_errors=True)),
+        "pca outliers": _fit(up.PCA(3, outliers=True)),
         "pca parallel": _fit(up.PCA("parallel", random_state=0)),
         "pca errors standardised": _errors_of_standardised,
         "pca krylov": _fit(up.PCA(2, svd_solver="krylov"), then=scaler),

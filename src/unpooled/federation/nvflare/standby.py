@@ -42,7 +42,6 @@ from nvflare.utils.job_launcher_utils import (
 )
 from nvflare.utils.process_utils import ProcessAdapter
 
-import unpooled
 from unpooled.federation.nvflare.jobs import CONTROLLER, EXECUTOR
 from unpooled.protocol.library_build import is_installed, library_build
 
@@ -210,8 +209,9 @@ def stand_by(kind: str) -> None:
     for name in (*sys.modules[modules[-1]].LOADED, *_LATE[kind]):
         with contextlib.suppress(ModuleNotFoundError):  # an extra
             importlib.import_module(name)
-    for name in unpooled.__all__:
-        getattr(unpooled, name)  # which loads the module that defines it
+    package = sys.modules["unpooled"]
+    for name in package.__all__:
+        getattr(package, name)  # which loads the module that defines it
     line = sys.stdin.readline()
     if not line:
         return  # the kit's process has ended

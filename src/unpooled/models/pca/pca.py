@@ -16,7 +16,8 @@ lead to the same components another way, each in a file of this folder:
     gossip        column partitions, summed among neighbours
     update        rows appended or replaced, silos that joined or left
 
-and standard_errors adds a round that says how far the components are determined.
+and standard_errors adds a round that says how far the components are determined,
+outliers one that counts the rows far from them.
 
 References
 ----------
@@ -45,14 +46,17 @@ from unpooled.models.pca import (
     gossip,
     krylov,
     likelihood,
+    outliers,
     private,
     standard_errors,
     update,
 )
 from unpooled.models.pca.component_number import component_numbers
+from unpooled.models.pca.outliers import OUTLIERS, distances_of
 from unpooled.models.pca.pca_results import pca_exhibits
 from unpooled.models.pca.rotated_loadings import RotatedLoadings, rotated_loadings
 from unpooled.models.pca.spectrum import (
+    ALL_PAIRS,
     RULES,
     Iteration,
     Spectrum,
@@ -72,7 +76,7 @@ from unpooled.secure.noise import GaussianPrivacy
 # Attributes of a fit by an iterative solver, with privacy, or after an update.
 _OF_SOME_FITS = ("n_iter_", "residuals_", "gap_", "privacy_", "origin_")
 _OF_SOME_FITS += ("signal_to_noise_", "mixing_steps_", "spectral_gap_")
-_OF_SOME_FITS += ("eigenvalues_", "feature_variance_", *STANDARD_ERRORS)
+_OF_SOME_FITS += ("eigenvalues_", "feature_variance_", *STANDARD_ERRORS, *OUTLIERS)
 _OF_SOME_FITS += ("component_numbers_", "parallel_reference_", "kmo_", "bartlett_")
 # Values of `svd_solver`, beside "auto", by partition.
 SOLVERS = {
@@ -101,12 +105,17 @@ def projected(
     return (X - mean) @ components.T / scale
 
 
+def no_spare_pairs(p: int, k: int) -> int:
+    """Return that no directions are needed beyond the k components."""
+    return 0
+
+
 def principal_components(
     S: Float[Array, "p p"],
     N: int,
     mean: Float[Array, " p"],
     wanted: Wanted,
-    spare: Callable[[int, int], int] = lambda p, k: 0,
+    spare: Callable[[int, int], int] = no_spare_pairs,
     attributes: Mapping[str, Any] | None = None,
 ) -> Spectrum:
     """Return the leading components of a scatter, which is overwritten.
@@ -196,6 +205,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     standard_errors : bool or "variances", default False
         Whether one more round gives standard errors of variances and loadings, or of
         variances alone, for `svd_solver` "covariance_eigh".
+    outliers : bool, default False
+        Whether one more round counts the rows far from the components, for `svd_solver`
+        "covariance_eigh" and at most 256 columns.
     scores : {"coordinator", "parties"} or None, default "coordinator"
         Who receives the scores on a column partition: the coordinator, the silos
         alone, or nobody. On a row partition scores stay in the silos.
@@ -273,6 +285,16 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     standard_errors_of_ : {"covariance", "correlations"}
         Only with `standard_errors`: whether the columns were taken as given, or as
         standardised by deviations that were estimated from the same rows.
+    mahalanobis_limits_ : (3,) array
+        Only with `outliers`: squared Mahalanobis distances within which 95, 99 and
+        99.9 % of normal rows lie.
+    q_limits_ : (3,) array
+        Only with `outliers`: the same of Q-residuals, the squared distances from the
+        span of the components; infinite where there is no other direction.
+    n_beyond_mahalanobis_ : (3,) array of int
+        Only with `outliers`: number of rows of all silos beyond these limits.
+    n_beyond_q_ : (3,) array of int
+        Only with `outliers`: the same of Q-residuals.
     n_iter_ : int
         Only with iterative solvers: rounds in which a block was multiplied.
     residuals_ : (k,) array
@@ -322,6 +344,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     and without an assumption of normality; `unpooled.models.pca.standard_errors` has
     the formulas. Confidence intervals at 95 % are the estimates ± 1.96 standard errors.
 
+    With `outliers` six more totals are released: how many rows lie beyond each limit.
+    Which rows these are, each silo finds for itself (`unpooled silo apply --outliers`).
+
     On a column partition the totals are the sum of squares of all columns about their
     means, one number, and the N × N Gram matrix, or with "krylov" its products with
     public blocks. Both have entries for people, which every silo must allow, and
@@ -369,7 +394,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     _steps = (
         *(moments.local_total, moments.local_squares, moments.local_scatter),
         *(krylov, columns, gossip, compression, private, update, likelihood),
-        standard_errors,
+        *(standard_errors, outliers),
     )
 
     def __init__(
@@ -385,6 +410,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         rank: int | None = None,
         topology: Any = "complete",
         standard_errors: Any = False,
+        outliers: bool = False,
         scores: str | None = "coordinator",
         random_state: Any = None,
     ) -> None:
@@ -398,6 +424,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         self.rank = rank
         self.topology = topology
         self.standard_errors = standard_errors
+        self.outliers = outliers
         self.scores = scores
         self.random_state = random_state
 
@@ -468,30 +495,31 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         by_rule: dict[str, Any] = {}
         if isinstance(self.n_components, str) and not federation.coordinator.planned:
             rng = check_random_state(federation.seed(self.random_state))
-            found = component_numbers(S / (N - 1), N, rng)
-            wanted = max(found.by_rule[self.n_components], 1)
+            numbers = component_numbers(S / (N - 1), N, rng)
+            wanted = max(numbers.by_rule[self.n_components], 1)
             by_rule = {
-                "component_numbers_": found.by_rule,
-                "parallel_reference_": found.reference,
-                "kmo_": found.kmo,
-                "bartlett_": found.bartlett,
+                "component_numbers_": numbers.by_rule,
+                "parallel_reference_": numbers.reference,
+                "kmo_": numbers.kmo,
+                "bartlett_": numbers.bartlett,
             }
-        if not self.standard_errors:
-            self._set_attributes(
-                principal_components(S, N, mean, wanted, attributes=by_rule)
-            )
-            return
-        spectrum = principal_components(
-            S, N, mean, wanted, standard_errors.spare_pairs, by_rule
-        )
+        spare = standard_errors.spare_pairs if self.standard_errors else no_spare_pairs
+        spectrum = principal_components(S, N, mean, wanted, spare, by_rule)
         self._set_attributes(spectrum)
-        # Round 4: squared influences of the rows on the components just found.
-        found = standard_errors.standard_errors(
-            federation,
-            standard_errors.Eigenpairs.of(spectrum),
-            self.n_components_,
-            of_loadings=self.standard_errors is True,
-        )
+        found: dict[str, Any] = {}
+        if self.standard_errors:
+            # Squared influences of the rows on the components just found.
+            found |= standard_errors.standard_errors(
+                federation,
+                standard_errors.Eigenpairs.of(spectrum),
+                self.n_components_,
+                of_loadings=self.standard_errors is True,
+            )
+        if self.outliers:
+            k, every = self.n_components_, vars(self)["eigenvalues_"]
+            found |= outliers.outliers(
+                federation, mean, self.components_, every[:k], every[k:]
+            )
         for name, value in found.items():
             setattr(self, name, value)
 
@@ -556,6 +584,18 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
                 "Standard errors take the exact scatter of a row partition: leave "
                 "privacy, bits and rank at their defaults."
             )
+        if self.outliers:
+            exact = self.svd_solver in ("auto", "covariance_eigh") and not of_rows
+            if federation.partition == "columns" or not exact:
+                raise DataError(
+                    "outliers=True takes the exact scatter of a row partition: "
+                    'svd_solver="covariance_eigh", without privacy, bits or rank.'
+                )
+            if federation.n_features > ALL_PAIRS:
+                raise DataError(
+                    f"outliers=True takes all variances, which are computed of up to "
+                    f"{ALL_PAIRS} columns; there are {federation.n_features}."
+                )
         if self.scores not in ("coordinator", "parties", None):
             raise DataError(
                 f'scores={self.scores!r}; choose "coordinator", "parties" or None.'
@@ -591,7 +631,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
             return "private"
         if self._is_compressed():
             return "compressed"
-        if self.standard_errors or isinstance(self.n_components, str):
+        if self.standard_errors or self.outliers or isinstance(self.n_components, str):
             return "covariance_eigh"
         if self.svd_solver != "auto":
             return self.svd_solver
@@ -661,6 +701,42 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         X = validate_data(self, X, reset=False, accept_sparse="csr", dtype="float64")
         scores = X @ self.components_.T - self.mean_ @ self.components_.T
         return scores / self._scale()
+
+    def mahalanobis(self, X: Any) -> Float[Array, " n"]:
+        """Return the squared Mahalanobis distance of each row within the components.
+
+        Parameters
+        ----------
+        X : (n, p) array-like
+            Rows.
+
+        Returns
+        -------
+        (n,) array
+            Squared scores in units of the variances, added: Hotelling's T².
+        """
+        return self._distances(X)[0]
+
+    def q_residuals(self, X: Any) -> Float[Array, " n"]:
+        """Return the squared distance of each row from the span of the components.
+
+        Parameters
+        ----------
+        X : (n, p) array-like
+            Rows.
+
+        Returns
+        -------
+        (n,) array
+            In squared units of the columns.
+        """
+        return self._distances(X)[1]
+
+    def _distances(self, X: Any) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
+        rows = self._check_rows(X)
+        return distances_of(
+            rows, self.mean_, self.components_, self.explained_variance_
+        )
 
     def inverse_transform(self, X: Any) -> Float[Array, "n p"]:
         """Return the rows of given scores, as far as k components determine them.

@@ -19,7 +19,7 @@ Wanted = int | float | None
 RULES = ("parallel", "map", "mle")
 
 # Up to this size all eigenvalues cost no more than a few.
-_SMALL = 256
+ALL_PAIRS = 256
 
 
 @final
@@ -160,7 +160,7 @@ def leading_components(
     p = len(S)
     if isinstance(wanted, int):
         n_vectors = wanted + spare(p, wanted)
-        n_values = min(n_vectors + (n_vectors > wanted), p) if p > _SMALL else p
+        n_values = min(n_vectors + (n_vectors > wanted), p) if p > ALL_PAIRS else p
         values, vectors = leading_eigenpairs(S, n_values, n_vectors)
         return wanted, values, vectors
 
