@@ -64,6 +64,32 @@ def test_scores_are_those_of_the_same_folds_in_python(write):
     assert (run.folder / "results" / "evaluation" / "scores.csv").exists()
 
 
+@pytest.mark.parametrize("cv", [0, 2])
+def test_a_jackknife_is_that_of_python(write, cv):
+    asked = EVALUATED.replace("cv = 3", f"cv = {cv}") + "jackknife = 3\n"
+    steps = ["LinearDiscriminantAnalysis"]
+    shown = "true" if cv else "false"
+    study = write(text(asked, study=COMPLETE, steps=steps, party="", report=shown))
+    run = study.run()
+
+    model = up.LinearDiscriminantAnalysis()
+    expected = up.jackknife(model, study.federation(), "kind", n_blocks=3)
+    assert run.evaluation is not None
+    found = run.evaluation.jackknife
+    assert found is not None
+    assert list(found.estimates) == list(expected.estimates)
+    for name, errors in expected.standard_errors.items():
+        assert_allclose(found.standard_errors[name], errors, rtol=1e-12)
+    assert bool(run.evaluation.scores) == bool(cv)
+    tables = run.folder / "results" / "evaluation"
+    assert (tables / "jackknife_coef.csv").exists()
+    if cv:
+        page = (run.folder / "report.html").read_text()
+        assert "Standard errors by the jackknife" in page
+        assert "Busing" in page
+    assert len({line.round for line in run.ledger}) == study.plan().rounds
+
+
 def test_scores_that_suit_a_classifier_are_those_of_scikit_learn(write):
     """No score is named: accuracies, AUC, and the matrix that they come from.
 
@@ -255,6 +281,8 @@ def test_a_silo_plans_the_evaluation_too(tmp_path):
 @pytest.mark.parametrize(
     ("evaluate", "message"),
     [
+        ("[evaluate]\ncv = 0\n", r"must be from 2 to 20 folds, not 0; or 0 beside"),
+        ("[evaluate]\njackknife = 1\n", r"\[evaluate\] jackknife: must be from 2 to"),
         ("[evaluate]\ncv = 1\n", r"\[evaluate\] cv: must be from 2 to 20 folds"),
         ("[evaluate]\nfolds = 5\n", r'\[evaluate\] folds: no such key'),
         ('[evaluate]\nscoring = "f1"\n', "scoring='f1'; choose among accuracy"),

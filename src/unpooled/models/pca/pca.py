@@ -365,6 +365,11 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         *("explained_variance_se_normal_", "components_se_normal_"),
         "signal_to_noise_",
     )
+    _estimates: Mapping[str, int | None] = {
+        "components_": 0,
+        "explained_variance_": None,
+        "explained_variance_ratio_": None,
+    }
     _scored_by = ("log_likelihood",)
     _steps = (
         *(moments.local_total, moments.local_squares, moments.local_scatter),

@@ -23,7 +23,7 @@ Lv et al., One-Shot Distributed Generalized Eigenvalue Problem (DGEP), 2022, Alg
 1 to 3.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -207,6 +207,17 @@ class CCA(Predicting):
     x_weights_: Float[Array, "p k"]
     y_weights_: Float[Array, "q k"]
 
+    _estimates: Mapping[str, int | None] = {
+        "canonical_correlations_": None,
+        "x_weights_": 1,
+        "y_weights_": 1,
+        "x_loadings_": 1,
+        "y_loadings_": 1,
+        "x_correlations_": 1,
+        "y_correlations_": 1,
+        "coef_": None,
+        "intercept_": None,
+    }
     _steps = (
         moments.local_total,
         moments.local_squares,
