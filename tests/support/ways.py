@@ -90,6 +90,7 @@ WAYS: dict[str, list[Way]] = {
         Way({"solver": "dgep-eigh", **ONE_SHOT}, y=SECOND_VIEW),
         COLUMNS,
         Way({"criterion": "sumcor", "regularisation": 0.5}, "columns"),
+        Way({"standard_errors": True}, y=SECOND_VIEW),
     ],
     "CentreBySite": [Way(), UNNAMED],
     "ColumnTransformer": [Way({"transformers": EACH_KIND}, reads="both")],

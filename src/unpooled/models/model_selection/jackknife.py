@@ -137,7 +137,7 @@ class Jackknife:
 def _as_lists(values: Mapping[str, Array]) -> dict[str, Any]:
     # JSON has no NaN.
     return {
-        name: np.where(np.isfinite(own), own.astype(object), None).tolist()
+        name: np.where(np.isnan(own), np.array(None), own.astype(object)).tolist()
         for name, own in values.items()
     }
 
