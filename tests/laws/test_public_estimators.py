@@ -82,7 +82,7 @@ OURS = {
     KernelPCA: {"approximation", "n_landmarks", "scores"},
     PCA: {
         *("max_iter", "privacy", "bits", "rank", "topology", "scores"),
-        "standard_errors",
+        *("standard_errors", "cv"),
     },
     PLSSVD: {"solver", "tol", "max_iter", "scores", "random_state"},
     PLSCanonical: {"solver", "scores", "random_state"},

@@ -129,6 +129,7 @@ WAYS: dict[str, list[Way]] = {
         Way({"n_components": 2, "svd_solver": "krylov"}, named=False),
         Way({"n_components": 2, "svd_solver": "gram"}, "columns"),
         Way({"n_components": 2, "svd_solver": "gossip"}, "columns"),
+        Way({"n_components": "press", "cv": 2}),
     ],
     "PLSCanonical": PLS,
     "PLSRegression": PLS,
