@@ -284,7 +284,7 @@ class PermutationTest(FederatedEstimator):
         self,
         estimator: Any = None,
         *,
-        n_permutations: int = 199,
+        n_permutations: Any = 199,
         random_state: int | None = None,
     ) -> None:
         self.estimator = estimator
@@ -461,7 +461,7 @@ def permutation_test(
     X: Any,
     y: Any = None,
     *,
-    n_permutations: int = 199,
+    n_permutations: Any = 199,
     random_state: int | None = None,
 ) -> PermutationTest:
     """Test an association by other orders of the rows, which stay in the silos.
