@@ -248,12 +248,28 @@ def test_mistakes_are_named(model, options, message):
         up.jackknife(model, federated(), **options)
 
 
+def test_a_model_without_numbers_has_no_jackknife():
+    with pytest.raises(DataError, match="OneHotEncoder estimates no numbers"):
+        jackknife_of(up.OneHotEncoder(), [])
+
+
 def test_a_budget_of_numbers_holds_for_all_fits_together():
     federation = federated(policy=up.Policy())
     up.PCA(2).fit(federation)
 
     with pytest.raises(ReleaseRefusedError, match="max_released_share"):
         # 5 numbers about a column for each of 21 fits, of 300 cells.
+        up.jackknife(up.PCA(2), federation, n_blocks=20)
+
+
+def test_blocks_with_few_rows_for_the_columns_are_refused():
+    """Two fits differ in a block: a scatter of 15 rows by 6 columns could be solved."""
+    X = np.random.default_rng(0).standard_normal((300, 6))
+    policy = {"min_rows": 2, "max_released_share": 10.0}
+    federation = up.simulate(up.partition_rows(X, 3), policy=policy)
+    up.jackknife(up.PCA(2), federation, n_blocks=5)
+
+    with pytest.raises(ReleaseRefusedError, match="max_feature_ratio"):
         up.jackknife(up.PCA(2), federation, n_blocks=20)
 
 

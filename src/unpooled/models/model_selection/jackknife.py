@@ -35,7 +35,7 @@ from unpooled.results.summary import Summary
 ALIGNMENTS = ("signs", "rotation")
 # Attributes of models that do not say what they estimate: no estimates.
 _NO_ESTIMATES = ("_se_", "_se_normal_", "_bound_", "p_value_", "p_values_")
-_NO_ESTIMATES += ("statistic_", "statistics_", "n_samples_seen_")
+_NO_ESTIMATES += ("statistic_", "errors_", "size_", "probabilities_", "n_samples_seen_")
 
 
 @final
@@ -246,13 +246,16 @@ def _estimates_of(model: Any, wanted: Iterable[str] | None) -> dict[str, int | N
                     f"attributes: a {type(model).__name__} has no numbers {name!r}."
                 )
         return {name: declared.get(name) for name in names}
-    return declared or {
+    found = declared or {
         name: None
         for name in fitted_names(model)
         if _is_numeric(vars(model)[name])
         and not name.endswith(_NO_ESTIMATES)
         and not name.startswith("n_")
     }
+    if not found:
+        raise DataError(f"A {type(model).__name__} estimates no numbers.")
+    return found
 
 
 def _is_numeric(value: Any) -> bool:
