@@ -219,12 +219,15 @@ def test_silos_follow_the_evaluation_of_an_announced_text(tmp_path):
     asked = case_text("LinearDiscriminantAnalysis").replace(
         "[study]", "[study]\nrandom_state = 0"
     )
-    outcome, place = server.ask("run", asked + "[evaluate]\ncv = 4\n")
+    asked += "[evaluate]\ncv = 4\njackknife = 3\n"
+    outcome, place = server.ask("run", asked)
 
     assert outcome["error"] is None
     assert place is not None
-    scores = json.loads((place.path / "evaluation.json").read_text())["scores"]
-    assert len(scores["accuracy"]) == 4
+    content = json.loads((place.path / "evaluation.json").read_text())
+    assert len(content["scores"]["accuracy"]) == 4
+    assert len(content["jackknife"]["block_rows"]) == 3
+    assert set(content["jackknife"]["standard_errors"]) >= {"scalings_", "coef_"}
 
 
 @pytest.mark.slow
@@ -249,7 +252,11 @@ def test_silos_follow_an_evaluation_whose_job_died(tmp_path):
 @pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     ("said", "done"),
-    [("", "[evaluate]\ncv = 3\n"), ("[evaluate]\ncv = 2\n", "[evaluate]\ncv = 3\n")],
+    [
+        ("", "[evaluate]\ncv = 3\n"),
+        ("[evaluate]\ncv = 2\n", "[evaluate]\ncv = 3\n"),
+        ("jackknife = 3\n", "jackknife = 4\n"),
+    ],
 )
 def test_an_evaluation_that_was_not_announced_is_refused(
     tmp_path, monkeypatch, said, done
@@ -262,7 +269,8 @@ def test_an_evaluation_that_was_not_announced_is_refused(
         return calls_of(whole.replace(done, said))
 
     monkeypatch.setattr("unpooled.study.announcement.calls_of", announced)
-    outcome, _ = server.ask("run", asked + done)
+    asked += done if done.startswith("[") else f"[evaluate]\ncv = 0\n{done}"
+    outcome, _ = server.ask("run", asked)
 
     assert outcome["error"]["rule"] == "not_followed"
 
