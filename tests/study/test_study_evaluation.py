@@ -219,14 +219,14 @@ def test_silos_follow_the_evaluation_of_an_announced_text(tmp_path):
     asked = case_text("LinearDiscriminantAnalysis").replace(
         "[study]", "[study]\nrandom_state = 0"
     )
-    asked += "[evaluate]\ncv = 4\njackknife = 3\n"
+    asked += "[evaluate]\ncv = 4\njackknife = 4\n"
     outcome, place = server.ask("run", asked)
 
     assert outcome["error"] is None
     assert place is not None
     content = json.loads((place.path / "evaluation.json").read_text())
     assert len(content["scores"]["accuracy"]) == 4
-    assert len(content["jackknife"]["block_rows"]) == 3
+    assert len(content["jackknife"]["block_rows"]) == 4
     assert set(content["jackknife"]["standard_errors"]) >= {"scalings_", "coef_"}
 
 

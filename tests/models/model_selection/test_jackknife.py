@@ -165,11 +165,11 @@ def test_with_a_cross_validation_it_costs_at_most_twice_the_rounds_of_a_fit():
     up.PCA(2).fit(federation)
     fit, before = n_rounds(federation), len(federation.ledger)
 
-    found = up.jackknife(up.PCA(2), federation, n_blocks=10, cv=5, random_state=4)
+    found = up.jackknife(up.PCA(2), federation, n_blocks=10, cv=5)
 
     # One for the counts of blocks, one for the scores.
     assert n_rounds(federation, before) == fit + 2 <= 2 * fit
-    alone = up.cross_validate(up.PCA(2), federation, cv=5, random_state=4)
+    alone = up.cross_validate(up.PCA(2), federation, cv=5, shuffle=False)
     assert_allclose(found.test_scores["score"], alone["test_score"], rtol=1e-12)
 
 
@@ -260,6 +260,22 @@ def test_a_budget_of_numbers_holds_for_all_fits_together():
     with pytest.raises(ReleaseRefusedError, match="max_released_share"):
         # 5 numbers about a column for each of 21 fits, of 300 cells.
         up.jackknife(up.PCA(2), federation, n_blocks=20)
+
+
+def test_folds_that_are_unions_of_blocks_open_no_smaller_part():
+    """Ten blocks and five folds of them; six folds would cut the blocks."""
+    X = np.random.default_rng(0).standard_normal((720, 13))
+    policy = {"max_released_share": 10.0}
+
+    def made(cv):
+        federation = up.simulate(up.partition_rows(X, 3), policy=policy, random_state=0)
+        return up.jackknife(up.PCA(2), federation, n_blocks=10, cv=cv)
+
+    assert len(made(5).test_scores["score"]) == 5
+    # The same fits serve both: each training part is opened once.
+    assert len(made(10).test_scores["score"]) == 10
+    with pytest.raises(ReleaseRefusedError, match="max_feature_ratio"):
+        made(6)
 
 
 def test_blocks_with_few_rows_for_the_columns_are_refused():

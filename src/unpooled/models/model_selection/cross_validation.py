@@ -411,7 +411,6 @@ def jackknife(
     align: str = "signs",
     cv: int = 0,
     scoring: Any = None,
-    random_state: int | None = None,
 ) -> Jackknife:
     """Return standard errors of what a model estimates, by deleting blocks of rows.
 
@@ -437,11 +436,11 @@ def jackknife(
         their signs, or by an orthogonal rotation among the k of them (Procrustes),
         which is for models whose span matters and whose axes do not.
     cv : int, default 0
-        Number of folds of a cross-validation in the same rounds; 0 for none.
+        Number of folds of a cross-validation in the same rounds; 0 for none. They are
+        those of ``X.folds(cv, shuffle=False)``: unions of the jackknife's blocks where
+        cv divides `n_blocks`, so that folds and blocks differ in nothing smaller.
     scoring : str or sequence of str, optional
         Of the cross-validation, as of `cross_validate`.
-    random_state : int, optional
-        Seed of its folds, as of `cross_validate`.
 
     Returns
     -------
@@ -483,7 +482,7 @@ def jackknife(
         estimator,
         cv=cv,
         scoring=scoring,
-        random_state=random_state,
+        shuffle=False,
         n_blocks=n_blocks,
     ).fit(X, y)
     return validation.jackknife(align=align, attributes=attributes)
