@@ -202,7 +202,9 @@ def found_association(
 
 @summed(
     takes={"correlations": "b l", "mean": MEAN},
-    statistic=release("p", meaning="the eigenvalues of the correlations"),
+    statistic=release(
+        "p", meaning="the eigenvalues (variances of the components) of the correlations"
+    ),
     exceeding=release("p", meaning=_EXCEEDING),
     reference=release("p", meaning=_REFERENCE),
 )
