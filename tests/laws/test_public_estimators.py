@@ -67,6 +67,7 @@ OURS = {
         "factors",
         "init",
         "scores",
+        "standard_errors",
         "random_state",
     },
     LinearDiscriminantAnalysis: {
@@ -81,7 +82,7 @@ OURS = {
     KernelPCA: {"approximation", "n_landmarks", "scores"},
     PCA: {
         *("max_iter", "privacy", "bits", "rank", "topology", "scores"),
-        *("standard_errors", "outliers"),
+        *("standard_errors", "outliers", "cv"),
     },
     PLSSVD: {"solver", "tol", "max_iter", "scores", "random_state"},
     PLSCanonical: {"solver", "scores", "random_state"},
@@ -112,7 +113,12 @@ EXTRA: dict[type, set[str]] = {
         *("n_samples_", "class_count_", "within_correlations_", "total_correlations_"),
         *("score_covariance_", "decision_std_", "eigenvalues_"),
     },
-    CCA: VIEWS | FIT | {"canonical_correlations_", "all_correlations_"},
+    CCA: VIEWS
+    | FIT
+    | {
+        *("canonical_correlations_", "all_correlations_"),
+        "canonical_correlations_se_normal_",
+    },
     PLSSVD: VIEWS | {"score_correlations_"},
     PLSCanonical: VIEWS | FIT | {"score_correlations_"},
     PLSRegression: VIEWS

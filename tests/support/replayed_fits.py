@@ -31,6 +31,8 @@ from unpooled.errors import UnpooledError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.settled import Hint, checking, recording, unsettled
 from unpooled.models.base import fitted_names
+from unpooled.models.model_selection.cross_validation import CrossValidation
+from unpooled.models.model_selection.permutation_test import PermutationTest
 from unpooled.party.rules.policy import Policy
 from unpooled.protocol.following import Call
 from unpooled.protocol.request import view_arrays
@@ -343,6 +345,7 @@ def cases() -> dict[str, Case]:
                 },
             )
         ),
+        "pca press": _fit(up.PCA("press", cv=2), then=scaler),
         "pca update": _updated,
         "kernel fourier": _fit(
             up.KernelPCA(2, approximation="fourier", n_landmarks=20), then=scaler
@@ -356,6 +359,7 @@ def cases() -> dict[str, Case]:
         "lda factors": _fit(LDA(1, solver="dgep-eigh", factors=True), "num", scaler),
         "lda people": _fit(LDA(1, scores="coordinator"), "num"),
         "cca": _fit(up.CCA(2), SIGNS, then=scaler),
+        "cca errors": _fit(up.CCA(2, standard_errors=True), SIGNS, then=scaler),
         "cca one-shot": _fit(up.CCA(1, solver="dgep-eigh"), SIGNS),
         "cca power": _fit(up.CCA(2, solver="dcca-power"), SIGNS),
         "plssvd": _fit(up.PLSSVD(2), SIGNS, then=scaler),
@@ -379,6 +383,10 @@ def cases() -> dict[str, Case]:
         ),
         "power summed": _fit(up.PowerTransformer(comparison="summed"), then=up.PCA(2)),
         "folds": _folds,
+        "jackknife": _fit(CrossValidation(up.PCA(2), cv=2, n_blocks=3)),
+        "permuted classes": _fit(PermutationTest(LDA(), n_permutations=19), "num"),
+        "permuted views": _fit(PermutationTest(up.CCA(), n_permutations=19), SIGNS),
+        "permuted columns": _fit(PermutationTest(up.PCA(), n_permutations=19)),
     }
     for name, program in rows.items():
         found[name] = _hospitals, program

@@ -170,7 +170,7 @@ def resume(
         if rest:
             view = _transformed(federation, [model for _, model in place.models()])
             _plan(study, rest, view, federation, planned)
-        if rest or (study.cv and Evaluation.read(place.path) is None):
+        if rest or (study.evaluates and Evaluation.read(place.path) is None):
             place.state.resumed.append(place.next_round)
             place.write_state()
         CallProgress(coordinator, verbose)
@@ -213,7 +213,7 @@ def _fit_rest(
             )
             if number < len(rest):
                 view = after(model, view)
-        if study.cv and Evaluation.read(place.path) is None:
+        if study.evaluates and Evaluation.read(place.path) is None:
             first = place.next_round
             evaluate(study, federation).write(place.path)
             place.record()
@@ -277,7 +277,7 @@ def result_of(study: StudyFile, place: RunFolder) -> Run:
         ledger=place.ledger,
         rounds=place.rounds,
         report=place.path / "report.html" if study.report else None,
-        evaluation=Evaluation.read(place.path) if study.cv else None,
+        evaluation=Evaluation.read(place.path) if study.evaluates else None,
     )
 
 

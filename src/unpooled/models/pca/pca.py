@@ -47,6 +47,7 @@ from unpooled.models.pca import (
     krylov,
     likelihood,
     outliers,
+    press,
     private,
     standard_errors,
     update,
@@ -77,7 +78,13 @@ from unpooled.secure.noise import GaussianPrivacy
 _OF_SOME_FITS = ("n_iter_", "residuals_", "gap_", "privacy_", "origin_")
 _OF_SOME_FITS += ("signal_to_noise_", "mixing_steps_", "spectral_gap_")
 _OF_SOME_FITS += ("eigenvalues_", "feature_variance_", *STANDARD_ERRORS, *OUTLIERS)
-_OF_SOME_FITS += ("component_numbers_", "parallel_reference_", "kmo_", "bartlett_")
+_OF_SOME_FITS += (
+    "press_",
+    "component_numbers_",
+    "parallel_reference_",
+    "kmo_",
+    "bartlett_",
+)
 # Values of `svd_solver`, beside "auto", by partition.
 SOLVERS = {
     "rows": ("covariance_eigh", "krylov"),
@@ -170,11 +177,12 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
 
     Parameters
     ----------
-    n_components : int, float in (0, 1), {"parallel", "map", "mle"} or None
+    n_components : int, float in (0, 1), one of four rules or None
         Number of components, or share of the variance that they are to explain; None,
-        the default, keeps all. A rule finds the number, at least 1: Horn's parallel
-        analysis or Velicer's minimum average partial, both of the correlation matrix,
-        or Minka's maximum likelihood, of the covariance matrix.
+        the default, keeps all. A rule finds the number, at least 1: "parallel", Horn's
+        parallel analysis, or "map", Velicer's minimum average partial, both of the
+        correlation matrix; "mle", Minka's maximum likelihood, of the covariance matrix;
+        or "press", the smallest cross-validated error of reconstruction.
     svd_solver : {"auto", "covariance_eigh", "krylov", "gram", "gossip"}, default "auto"
         "covariance_eigh" sums the scatter (the cross-product matrix about the mean),
         p (p + 1) / 2 numbers per silo, in three rounds. "krylov" sums its products with
@@ -208,6 +216,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     outliers : bool, default False
         Whether one more round counts the rows far from the components, for `svd_solver`
         "covariance_eigh" and at most 256 columns.
+    cv : int, default 5
+        Only with "press": number of folds, those of ``federation.folds(cv,
+        shuffle=False)``.
     scores : {"coordinator", "parties"} or None, default "coordinator"
         Who receives the scores on a column partition: the coordinator, the silos
         alone, or nobody. On a row partition scores stay in the silos.
@@ -248,7 +259,12 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         column partition.
     component_numbers_ : dict of str to int
         Only where a rule finds the number: what each says, "parallel", "map", "mle",
-        "kaiser" (eigenvalues of correlations above 1) and "broken_stick".
+        "kaiser" (eigenvalues of correlations above 1) and "broken_stick"; with
+        ``n_components="press"`` also "press".
+    press_ : (l,) array
+        Only with ``n_components="press"``: the predictive residual sum of squares of
+        all rows, with 0, 1, ... components of the folds that a row is not in. Each
+        cell is predicted from the row's other cells.
     parallel_reference_ : (p,) array
         Only where a rule finds the number: 95 % quantiles of the eigenvalues of
         correlations between uncorrelated normal columns, for N rows.
@@ -338,6 +354,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     model, and its file, have numbers that follow from these totals beyond the k
     components asked for: `eigenvalues_` and `feature_variance_`.
 
+    With ``n_components="press"`` the same totals of all rows without each fold too:
+    ``cv + 1`` times the numbers of a fit.
+
     With `standard_errors` k p + k more totals are released: the squared influence of
     each row on every loading and variance of the k components, added over all rows
     (with "variances" k of them). Standard errors are ``sqrt(sum) / N``, to first order
@@ -390,6 +409,11 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         *("explained_variance_se_normal_", "components_se_normal_"),
         "signal_to_noise_",
     )
+    _estimates: Mapping[str, int | None] = {
+        "components_": 0,
+        "explained_variance_": None,
+        "explained_variance_ratio_": None,
+    }
     _scored_by = ("log_likelihood",)
     _steps = (
         *(moments.local_total, moments.local_squares, moments.local_scatter),
@@ -411,6 +435,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         topology: Any = "complete",
         standard_errors: Any = False,
         outliers: bool = False,
+        cv: int = 5,
         scores: str | None = "coordinator",
         random_state: Any = None,
     ) -> None:
@@ -425,6 +450,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         self.topology = topology
         self.standard_errors = standard_errors
         self.outliers = outliers
+        self.cv = cv
         self.scores = scores
         self.random_state = random_state
 
@@ -472,6 +498,15 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         if solver != "covariance_eigh":
             self._set_attributes(self._solved_by(solver, federation, wanted))
             return
+        if self.n_components == "press":
+            # The same three rounds, of all rows and of all without each fold.
+            whole, *parts = press.pooled_moments(federation, self.cv)
+            planned = federation.coordinator.planned
+            errors = None if planned else press.press(whole, parts)
+            self._set_exact_attributes(
+                federation, whole.S, whole.N, whole.mean, wanted, errors
+            )
+            return
         # Round 1: the sample size and the mean of all rows.
         N, mean = pooled_mean(federation)
         check_rows_suffice(wanted, N, federation.n_features)
@@ -490,12 +525,18 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         N: int,
         mean: Float[Array, " p"],
         wanted: Wanted,
+        press_: Float[Array, " l"] | None = None,
     ) -> None:
-        """Set the components of a scatter, which is overwritten, and their errors."""
+        """Set the components of a scatter, which is overwritten, and their errors.
+
+        `press_` are the errors of reconstruction, where folds were fitted.
+        """
         by_rule: dict[str, Any] = {}
         if isinstance(self.n_components, str) and not federation.coordinator.planned:
             rng = check_random_state(federation.seed(self.random_state))
             numbers = component_numbers(S / (N - 1), N, rng)
+            if press_ is not None:
+                numbers.by_rule["press"] = int(np.argmin(press_))
             wanted = max(numbers.by_rule[self.n_components], 1)
             by_rule = {
                 "component_numbers_": numbers.by_rule,
@@ -503,6 +544,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
                 "kmo_": numbers.kmo,
                 "bartlett_": numbers.bartlett,
             }
+            if press_ is not None:
+                by_rule["press_"] = press_
         spare = standard_errors.spare_pairs if self.standard_errors else no_spare_pairs
         spectrum = principal_components(S, N, mean, wanted, spare, by_rule)
         self._set_attributes(spectrum)
@@ -859,6 +902,10 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
             raise DataError(
                 "update takes exact moments: fit with privacy, bits and rank at their "
                 "defaults, or fit anew."
+            )
+        if self.n_components == "press":
+            raise DataError(
+                'update sums no folds, which n_components="press" takes. Fit anew.'
             )
         if hasattr(self, "n_iter_"):
             raise DataError(

@@ -252,6 +252,7 @@ _RULES = {
     "mle": "maximum likelihood (Minka)",
     "kaiser": "eigenvalues of correlations above 1 (Kaiser)",
     "broken_stick": "broken stick",
+    "press": "cross-validated reconstruction (PRESS)",
 }
 
 
@@ -267,8 +268,17 @@ def _numbers(model: "PCA") -> Exhibit:
     )
     rows = [(_RULES[name], n) for name, n in model.component_numbers_.items()]
     columns = (Column("Rule"), Column("Components", "count"))
-    table = Table("component_numbers", columns, rows)
-    return Exhibit("Number of components", text, [table])
+    tables = [Table("component_numbers", columns, rows)]
+    if "press_" in vars(model):
+        text += (
+            f" PRESS is the sum of squared errors where each cell of a row is "
+            f"predicted from the row’s others, by components of the {model.cv - 1} "
+            f"folds that the row is not in."
+        )
+        errors = [(f"{k}", float(value)) for k, value in enumerate(model.press_)]
+        heads = (Column("Components"), Column("PRESS", "number"))
+        tables.append(Table("press", heads, errors))
+    return Exhibit("Number of components", text, tables)
 
 
 def _signal(model: "PCA") -> Exhibit:

@@ -15,8 +15,8 @@ from unpooled.linalg.ritz import RitzPairs
 
 # `n_components` after it was checked: a number, a share of variance, or all.
 Wanted = int | float | None
-# Rules that find the number from the covariance matrix.
-RULES = ("parallel", "map", "mle")
+# Rules that find the number from the covariance matrix, or from those of folds.
+RULES = ("parallel", "map", "mle", "press")
 
 # Up to this size all eigenvalues cost no more than a few.
 ALL_PAIRS = 256

@@ -14,7 +14,7 @@ References
 McCullagh and Nelder, Generalized linear models, 2nd edition, Chapman and Hall, 1989.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -276,6 +276,7 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
 
     _computed = ("log_likelihood_", "aic_", "bic_")
     _scored_by = ("r2", "neg_root_mean_squared_error")
+    _estimates: Mapping[str, int | None] = {"coef_": None, "intercept_": None}
     _steps = (moments.local_total, predicted_response)
 
     def __init__(

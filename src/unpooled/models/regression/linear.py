@@ -15,7 +15,7 @@ Hoerl and Kennard, Ridge regression: biased estimation for nonorthogonal problem
 Technometrics 12 (1970).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -71,6 +71,7 @@ class LeastSquares(RegressorMixin, FederatedEstimator):
 
     _computed = ("r2_", "rmse_")
     _scored_by = ("r2", "neg_root_mean_squared_error")
+    _estimates: Mapping[str, int | None] = {"coef_": None, "intercept_": None}
     _steps = (*_MOMENTS, predicted_response)
 
     def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:

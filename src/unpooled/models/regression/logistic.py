@@ -16,7 +16,7 @@ References
 Agresti, Categorical data analysis, 3rd edition, Wiley, 2013, chapters 5 and 8.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -249,6 +249,7 @@ class LogisticRegression(Inference, LinearClassifier):
     intercept_: Float[Array, " q"]
 
     _computed = ("log_likelihood_", "aic_", "bic_")
+    _estimates: Mapping[str, int | None] = {"coef_": None, "intercept_": None}
     _steps = (
         *(classes.local_names, classes.local_class_counts, moments.local_total),
         *(local_spread, *linear_steps),
