@@ -143,7 +143,11 @@ WAYS: dict[str, list[Way]] = {
     "Quantiles": [Way(), Way({"probabilities": [0.5], "decimals": 1}, named=False)],
     "Ridge": [Way(y=["f"])],
     "RobustScaler": [Way(), Way({"with_centering": False}, named=False)],
-    "SimpleImputer": [Way(), UNNAMED, COLUMNS, Way({"strategy": "median"})],
+    "SimpleImputer": [
+        *(Way(), UNNAMED, COLUMNS, Way({"strategy": "median"})),
+        Way({"strategy": "median", "add_indicator": True}),
+        Way({"strategy": "most_frequent"}, reads="categories"),
+    ],
     "StandardScaler": [Way(), UNNAMED, COLUMNS],
     "VFedAKPCA": VIEWS,
     "VFedPCA": VIEWS,

@@ -262,9 +262,11 @@ def derived(
         As for `summed`.
     fitted_by : tuple of str
         Names of the steps whose totals fit it.
-    by_column : bool or "missing", default False
+    by_column : bool, "missing" or "indicator", default False
         Each column is made of the one in its place alone; with "missing" it differs in
-        missing cells only.
+        missing cells only, and with "indicator" it tells which cells these are and
+        fills none. A "missing" transform that reads `cells` leaves codes of categories
+        codes; their names, if a silo may lack them, are its argument `names`.
     affine : bool, default False
         Each column is shifted and scaled, which leaves the leverage of rows as it is.
     own_rows : bool, default False

@@ -54,8 +54,14 @@ _USUAL = {
 }
 _NEAR = 0.25
 _N, _MISSING, _SHARE = "n", "Missing", "Missing, share"
+_OTHERS = "Cells of rarer values"
 _BEFORE, _AFTER = "SD before", "SD after"
-_KINDS: Mapping[str, Kind] = {_N: "count", _MISSING: "count", _SHARE: "share"}
+_KINDS: Mapping[str, Kind] = {
+    _N: "count",
+    _MISSING: "count",
+    _SHARE: "share",
+    _OTHERS: "count",
+}
 _AT_LEAST = (
     "The number of rows was not opened; it is taken to be the largest n of a column, "
     "so that at least as many cells are missing as are shown."
@@ -92,18 +98,23 @@ def imputer_exhibits(
     if filled is None:
         return []
     if count is None:
-        table = by_column("columns", columns, {"Value filled in": filled})
+        head, kinds = "Value filled in", _kinds("Value filled in", filled)
+        table = by_column("columns", columns, {head: _shown(filled)}, kinds)
         return [Exhibit(_HEADING, "", [table])]
-    N, exact = _sample_size(count, later)
+    N, exact = _sample_size(model, count, later)
     missing = N - count
     values = {_N: count, _MISSING: missing, _SHARE: missing / N}
-    values[f"{model.strategy.capitalize()}, filled in"] = filled
+    word = filling_name(model.strategy)
+    head = f"{word.capitalize()}, filled in"
+    values[head] = _shown(filled)
+    if (others := vars(model).get("n_other_")) is not None:
+        values[_OTHERS] = others
     squares = _squares(model, N, later)
     if squares is not None:
         values[_BEFORE] = _deviation(squares, count)
         values[_AFTER] = _deviation(squares, np.full(len(count), N))
     text = (
-        f"Missing cells of a column are filled with its {model.strategy} over all "
+        f"Missing cells of a column are filled with its {word} over all "
         f"silos. Of {counted(len(count) * N, 'cell')}, {int(missing.sum()):,} were "
         f"missing."
     )
@@ -114,8 +125,13 @@ def imputer_exhibits(
         _NO_SD if squares is None and model.strategy == "mean" else "",
     ]
     note = " ".join(filter(None, notes))
-    table = by_column("columns", columns, values, _KINDS, note=note)
+    table = by_column("columns", columns, values, _kinds(head, filled), note=note)
     return [Exhibit(_HEADING, text, [table])]
+
+
+def filling_name(strategy: str) -> str:
+    """Return what a strategy fills with, in words."""
+    return {"most_frequent": "most frequent value"}.get(strategy, strategy)
 
 
 def much_filled(
@@ -125,7 +141,7 @@ def much_filled(
     count = vars(model).get("n_observed_")
     if count is None:
         return []
-    N, _ = _sample_size(count, later)
+    N, _ = _sample_size(model, count, later)
     return _names_beyond(columns, (N - count) / N)
 
 
@@ -231,8 +247,23 @@ def rare_columns_exhibits(
     return [Exhibit("Columns kept and left out", text, [table])]
 
 
-def _sample_size(count: Array, later: Sequence[Any]) -> tuple[int, bool]:
+def _kinds(head: str, filled: Array) -> Mapping[str, Kind]:
+    return {**_KINDS, head: "text" if filled.dtype == object else "number"}
+
+
+def _shown(filled: Array) -> Any:
+    """Return numbers as they are, and texts and numbers together as texts."""
+    if filled.dtype != object:
+        return filled
+    return [x if isinstance(x, str) else f"{x:g}" for x in filled.tolist()]
+
+
+def _sample_size(
+    model: "SimpleImputer", count: Array, later: Sequence[Any]
+) -> tuple[int, bool]:
     """Return N, and whether it was opened; else the largest count of a column."""
+    if (missing := vars(model).get("n_missing_")) is not None:
+        return int((count + missing).max()), True
     for model in later:
         for name in ("n_samples_", "n_samples_seen_"):
             # Not `getattr`: it would ask the silos.
