@@ -387,6 +387,7 @@ def test_most_frequent_values_are_those_of_pooled_rows(cuts, add_indicator):
     assert_array_equal(ours.get_feature_names_out(), theirs.get_feature_names_out())
     assert_array_equal(ours.n_observed_, frame.notna().sum())
     assert_array_equal(ours.n_other_, 0)
+    assert ours.certain_.all()
     twin = ours.to_sklearn()
     assert_array_equal(twin.transform(rows), theirs.transform(rows))
     view = ours.transform(federation)
@@ -436,6 +437,10 @@ def test_numbers_of_few_rows_of_a_silo_are_not_named():
         if count < 5
     )
     assert ours.n_other_[1] == few >= 3
+    # Three rows more, and the smaller of two that are as frequent is not for certain.
+    assert ours.certain_.tolist() == [ours.n_other_[0] == 0, False]
+    shown = " ".join(str(ours.summary()).split())
+    assert "another value may be more frequent" in shown
     assert_array_equal(
         ours.statistics_, pooled_twin(frame, strategy="most_frequent")[0].statistics_
     )

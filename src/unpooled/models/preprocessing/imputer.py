@@ -23,7 +23,7 @@ import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from unpooled.arrays import Array, Float, Int, Shaped
+from unpooled.arrays import Array, Bool, Float, Int, Shaped
 from unpooled.data.categories import category_code, category_name
 from unpooled.data.columns import listing
 from unpooled.errors import DataError
@@ -228,8 +228,10 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         ``strategy="constant"``.
     n_other_ : (p,) array of int
         Only with "most_frequent": the number of cells whose value too few rows of their
-        silo share. A value that such cells would make more frequent than
-        `statistics_` is not found.
+        silo share.
+    certain_ : (p,) array of bool
+        Only with "most_frequent": whether no other value can be as frequent, however
+        such cells are divided. Otherwise one may be, and the results say so.
     n_missing_ : (p,) array of int
         Only with `add_indicator`: the number of missing cells of each column.
     indicator_features_ : (q,) array of int
@@ -275,13 +277,14 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
     --------
     sklearn.impute.SimpleImputer : its twin on pooled rows, to which medians and most
         frequent values are equal with ``min_rows=1``; otherwise medians up to the
-        widths of the brackets, and most frequent values where `n_other_` is small. Of
+        widths of the brackets, and most frequent values where they are `certain_`. Of
         equally frequent values both take the smallest.
     """
 
     statistics_: Any
     n_observed_: Int[Array, " p"]
     n_other_: Int[Array, " p"]
+    certain_: Bool[Array, " p"]
     n_missing_: Int[Array, " p"]
     indicator_features_: Int[Array, " q"]
 
@@ -409,6 +412,7 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
             [0.0 if mode is None else mode for mode in found.values]
         )
         self.n_observed_, self.n_other_ = found.n_observed, found.n_other
+        self.certain_ = found.certain
 
     def _find_missing(self, federation: Federation) -> None:
         """Find the columns that have an indicator, and how many cells each lacks."""

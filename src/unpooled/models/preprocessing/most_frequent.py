@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unpooled.arrays import Array, Int
+from unpooled.arrays import Array, Bool, Int
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.models.preprocessing.agreed_categories import (
@@ -33,11 +33,14 @@ class Modes(NamedTuple):
         Number of rows with a value.
     n_other : (p,) array of int
         Number of rows whose value too few rows of their silo share.
+    certain : (p,) array of bool
+        Whether no value can have more rows, however these rows are divided.
     """
 
     values: list[Any]
     n_observed: Int[Array, " p"]
     n_other: Int[Array, " p"]
+    certain: Bool[Array, " p"]
 
 
 def most_frequent(federation: Federation, least: int) -> Modes:
@@ -78,11 +81,26 @@ def most_frequent(federation: Federation, least: int) -> Modes:
             f'there is no most frequent one. Choose strategy="median", which is for '
             f"such columns, or leave them out with select."
         )
+    hidden = (least - 1) * len(federation.parties)
     return Modes(
         [_mode(found[n], n in numbers, planned) for n in names],
         np.array([int(found[n].counts.sum()) + found[n].n_other for n in names]),
         np.array([found[n].n_other for n in names]),
+        np.array(
+            [
+                # Of a number that it does not name a silo has fewer rows than `least`.
+                _is_certain(found[n], hidden if n in numbers else found[n].n_other)
+                for n in names
+            ]
+        ),
     )
+
+
+def _is_certain(found: Categories, hidden: int) -> bool:
+    """Whether the most frequent name stays so if another has hidden rows more."""
+    most = min(hidden, found.n_other)
+    *_, second, first = [0, 0, *sorted(found.counts.tolist())]
+    return most == 0 or second + most < first
 
 
 def _mode(found: Categories, is_number: bool, planned: bool) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 from unpooled.arrays import Array, Float
 from unpooled.results.exhibits import Column, Exhibit, Kind, Table
 from unpooled.results.fitted_attributes import by_column
-from unpooled.results.formats import counted
+from unpooled.results.formats import counted, listed
 
 if TYPE_CHECKING:
     from unpooled.models.preprocessing.imputer import SimpleImputer
@@ -121,6 +121,7 @@ def imputer_exhibits(
     text += "" if squares is None else f" {_SHRUNK}"
     notes = [
         _filled_much(list(columns), missing / N),
+        _uncertain(list(columns), vars(model).get("certain_")),
         "" if exact else _AT_LEAST,
         _NO_SD if squares is None and model.strategy == "mean" else "",
     ]
@@ -297,6 +298,16 @@ def _deviation(squares: Float[Array, " p"], count: Array) -> Float[Array, " p"]:
     """Return standard deviations with denominator n, as a scaler's; NaN of no cell."""
     undefined = np.full(len(count), np.nan)
     return np.sqrt(np.divide(squares, count, out=undefined, where=count > 0))
+
+
+def _uncertain(columns: Sequence[str], certain: Array | None) -> str:
+    if certain is None or certain.all():
+        return ""
+    names = [columns[j] for j in np.flatnonzero(~certain).tolist()]
+    return (
+        f"So few rows of a silo share a value of {listed(names)} that another value "
+        f"may be more frequent than the one filled in."
+    )
 
 
 def _filled_much(columns: Sequence[str], share: Float[Array, " p"]) -> str:
