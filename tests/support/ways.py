@@ -104,6 +104,10 @@ WAYS: dict[str, list[Way]] = {
     "GLM": [Way(y=["f"]), Way({"cov_type": "HC1"}, y=["f"])],
     "GeneralizedEigen": [Way(PAIR), Way({**PAIR, "solver": "dgep-eigh"}, named=False)],
     "Heterogeneity": [Way(), Way({"multivariate": False})],
+    "KBinsDiscretizer": [
+        Way({"n_bins": 2}),
+        Way({"n_bins": 2, "encode": "ordinal", "strategy": "uniform"}, named=False),
+    ],
     "KernelPCA": [
         Way({"approximation": "fourier"}),
         COLUMNS,

@@ -250,6 +250,7 @@ def derived(
     affine: bool = False,
     own_rows: bool = False,
     of_source: bool = False,
+    settings: Sequence[str] = (),
 ) -> Callable[[Callable[..., Any]], Step]:
     """Declare a transform of rows that views apply inside the silo.
 
@@ -277,6 +278,9 @@ def derived(
         It has no value for some rows, and a silo refuses where it has such rows. So it
         reads the table's own columns, imputed or not, and none that a transform made:
         otherwise that refusal would compare cells with a number that somebody chose.
+    settings : sequence of str
+        Array arguments with a last axis over columns, of which a silo answers one only
+        for each column: rows that two of them tell apart may be few.
     """
 
     def declare(function: Callable[..., Any]) -> Step:
@@ -287,6 +291,7 @@ def derived(
             affine=affine,
             own_rows=own_rows,
             of_source=of_source,
+            settings=tuple(settings),
         )
 
     return declare

@@ -12,6 +12,7 @@ from unpooled.results.formats import counted, listed
 
 if TYPE_CHECKING:
     from unpooled.models.preprocessing.imputer import SimpleImputer
+    from unpooled.models.preprocessing.k_bins_discretizer import KBinsDiscretizer
     from unpooled.models.preprocessing.power import PowerTransformer
     from unpooled.models.preprocessing.rare_columns import RareColumns
     from unpooled.models.preprocessing.scaler import StandardScaler
@@ -201,6 +202,37 @@ def usual_transform(exponent: float) -> str:
     """Return the name of the usual transform whose exponent is near; "" if none is."""
     nearest = min(_USUAL, key=lambda usual: abs(usual - exponent))
     return _USUAL[nearest] if abs(nearest - exponent) <= _NEAR else ""
+
+
+def discretizer_exhibits(
+    model: "KBinsDiscretizer", columns: Sequence[str]
+) -> list[Exhibit]:
+    """Return the exhibits of a fitted `KBinsDiscretizer`: a row for each bin."""
+    if "bin_counts_" not in vars(model):
+        return []
+    rows = [
+        (name, number, float(low), float(high), int(count), float(count / counts.sum()))
+        for name, edges, counts in zip(
+            columns, model.bin_edges_, model.bin_counts_, strict=True
+        )
+        for number, (low, high, count) in enumerate(
+            zip(edges[:-1], edges[1:], counts, strict=True)
+        )
+    ]
+    heads = (
+        Column("Column"),
+        Column("Bin", "count"),
+        Column("From", "number"),
+        Column("To", "number"),
+        Column(_N, "count"),
+        Column("Share", "share"),
+    )
+    text = (
+        "A value at an edge is in the bin above it. Values below the first edge of a "
+        "column are in its first bin, values above the last in its last."
+    )
+    table = Table("bins", heads, rows, items="bins")
+    return [Exhibit("Bins of the columns", text, [table])]
 
 
 def rare_columns_exhibits(

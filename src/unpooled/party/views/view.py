@@ -476,6 +476,35 @@ class View:
                     )
         return found
 
+    def settings_by_column(
+        self, step: Step, public: Mapping[str, Any]
+    ) -> list[tuple[Step, tuple[str, ...], Any]]:
+        """Return settings by source column: of the view's transforms, and of a step.
+
+        Each with the transforms that stand before. After transforms that mix columns
+        they are about all source columns.
+        """
+        derived = [o for o in self._operations if isinstance(o, Derive)]
+        steps = [*(find_step(o.step) for o in derived), step]
+        if not any(map(is_by_column, steps)):
+            return []
+        found = list[tuple[Step, tuple[str, ...], Any]]()
+        arguments = [*(o.public for o in derived), public]
+        for number, origins in enumerate(self._origins()):
+            one = steps[number]
+            if not is_by_column(one):
+                continue
+            before = [o.as_json() for o in derived[:number]]
+            arrays = [np.asarray(arguments[number][name]) for name in one.settings]
+            for place, source in enumerate(origins):
+                if source:
+                    own = [array[..., place].tolist() for array in arrays]
+                    found.append((one, (source,), [before, own]))
+            if not all(origins):
+                every = [array.tolist() for array in arrays]
+                found.append((one, tuple(sorted(self.source_columns)), [before, every]))
+        return found
+
     def _of_nothing(self, operation: Derive, p: int) -> Float[Array, " p"]:
         """Return what a transform makes of a row in which every cell is missing."""
         nothing = np.full((1, p), np.nan)
@@ -504,6 +533,12 @@ class IdColumn:
     def rows(self) -> Bool[Array, " N"]:
         """Return a mask of the table's rows, all of them."""
         return np.ones(self.n_rows, bool)
+
+
+def is_by_column(step: Step) -> bool:
+    """Whether the settings of a step are arrays with a last axis over columns."""
+    axes = [step.takes[n].axes.split() for n in step.settings if n in step.takes]
+    return bool(axes) and all(letters[-1:] == ["p"] for letters in axes)
 
 
 def _is_filling(operation: Derive) -> bool:
