@@ -59,6 +59,9 @@ from .models.preprocessing.column_transformer import (
 )
 from .models.preprocessing.derived_columns import DerivedColumns as DerivedColumns
 from .models.preprocessing.imputer import SimpleImputer as SimpleImputer
+from .models.preprocessing.k_bins_discretizer import (
+    KBinsDiscretizer as KBinsDiscretizer,
+)
 from .models.preprocessing.one_hot_encoder import OneHotEncoder as OneHotEncoder
 from .models.preprocessing.ordinal_encoder import OrdinalEncoder as OrdinalEncoder
 from .models.preprocessing.power import PowerTransformer as PowerTransformer

@@ -105,6 +105,10 @@ WAYS: dict[str, list[Way]] = {
     "GLM": [Way(y=["f"]), Way({"cov_type": "HC1"}, y=["f"])],
     "GeneralizedEigen": [Way(PAIR), Way({**PAIR, "solver": "dgep-eigh"}, named=False)],
     "Heterogeneity": [Way(), Way({"multivariate": False})],
+    "KBinsDiscretizer": [
+        Way({"n_bins": 2}),
+        Way({"n_bins": 2, "encode": "ordinal", "strategy": "uniform"}, named=False),
+    ],
     "KernelPCA": [
         Way({"approximation": "fourier"}),
         COLUMNS,
@@ -145,7 +149,11 @@ WAYS: dict[str, list[Way]] = {
     "Quantiles": [Way(), Way({"probabilities": [0.5], "decimals": 1}, named=False)],
     "Ridge": [Way(y=["f"])],
     "RobustScaler": [Way(), Way({"with_centering": False}, named=False)],
-    "SimpleImputer": [Way(), UNNAMED, COLUMNS, Way({"strategy": "median"})],
+    "SimpleImputer": [
+        *(Way(), UNNAMED, COLUMNS, Way({"strategy": "median"})),
+        Way({"strategy": "median", "add_indicator": True}),
+        Way({"strategy": "most_frequent"}, reads="categories"),
+    ],
     "StandardScaler": [Way(), UNNAMED, COLUMNS],
     "VFedAKPCA": VIEWS,
     "VFedPCA": VIEWS,

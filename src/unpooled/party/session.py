@@ -452,7 +452,7 @@ class Session:
         label = self._table.label if "y" in step.reads else None
         inputs = {"kept": kept, "inbox": inbox, "party": self.party}
         if "dictionary" in step.reads:
-            inputs["dictionary"] = getattr(self._table, "dictionary", {})
+            inputs["dictionary"] = view.dictionary
         return run_step(step, view, label, inputs, public)
 
     def _protected(
