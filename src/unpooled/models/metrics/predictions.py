@@ -24,6 +24,8 @@ def predicted(
     step: Step,
     columns: Sequence[str],
     arguments: Mapping[str, Array],
+    *,
+    kept_of: str = "",
 ) -> Federation:
     """Return the view of a model's predictions; nothing leaves a silo.
 
@@ -41,9 +43,11 @@ def predicted(
         Names of the columns that it makes.
     arguments : mapping of str to array
         The step's arguments.
+    kept_of : str, optional
+        Address of the fit of which the step reads what the silos kept.
     """
     public: Mapping[str, Any] = arguments
-    made = view.derive(step, columns, **public)
+    made = view.derive(step, columns, kept_of=kept_of, **public)
     made.predicted_by = PredictedBy(model, method, view)
     return made
 

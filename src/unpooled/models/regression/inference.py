@@ -89,7 +89,8 @@ class Inference:
     Attributes
     ----------
     coef_se_, intercept_se_ : arrays
-        Standard errors, in the shapes of `coef_` and `intercept_`.
+        Standard errors, in the shapes of `coef_` and `intercept_`; of a fit with an
+        own intercept for each silo `coef_se_` alone.
     covariance_ : (k, k) array
         Covariance matrix of the parameters: of each decision function, or of the one,
         the intercept and then the coefficients.
@@ -110,8 +111,11 @@ class Inference:
         C = settled("covariance of coefficients", lambda: {"C": C}, by_nearness)["C"]
         se = np.sqrt(np.maximum(C.diagonal(), 0.0))
         shape = np.shape(self.coef_)
-        se = se.reshape(-1, shape[-1] + 1)
         self.covariance_, self.dof_ = np.array(C), float(dof)
+        if not has_intercept(self):
+            self.coef_se_ = se.reshape(shape)
+            return
+        se = se.reshape(-1, shape[-1] + 1)
         self.coef_se_ = se[:, 1:].reshape(shape)
         self.intercept_se_ = se[:, 0].copy() if len(shape) > 1 else float(se[0, 0])
 
@@ -166,9 +170,9 @@ class Inference:
         if not 0.0 < alpha < 1.0:
             raise DataError(f"alpha={alpha!r} must lie between 0 and 1.")
         half = self.half_widths(alpha)
-        values = with_intercepts(self.coef_, self.intercept_)
+        values = side_by_side(self, "coef_", "intercept_")
         low, high = values - half, values + half
-        names = ["intercept", *column_names(self)]
+        names = parameter_names(self)
         index: Any = names
         if np.ndim(self.coef_) > 1 and len(self.coef_) > 1:
             index = pd.MultiIndex.from_product(
@@ -184,15 +188,35 @@ class Inference:
         alpha : float, default 0.05
             One less the level.
         """
-        errors = with_intercepts(
-            self._errors("coef_se_"), self._errors("intercept_se_")
-        )
+        self._errors("coef_se_")
+        errors = side_by_side(self, "coef_se_", "intercept_se_")
         return float(scipy.stats.t.ppf(1.0 - alpha / 2.0, self.dof_)) * errors
 
 
-def with_intercepts(coef: Any, intercept: Any) -> Float[Array, "q l"]:
-    """Return intercepts and coefficients side by side, a row for each function."""
-    return np.column_stack([np.atleast_1d(intercept), np.atleast_2d(coef)])
+def has_intercept(model: Any) -> bool:
+    """Return whether a fit has a common intercept, not an own one for each silo."""
+    return "intercept_" in vars(model)
+
+
+def side_by_side(model: Any, coef: str, intercept: str) -> Float[Array, "q l"]:
+    """Return attributes of intercepts and coefficients, a row for each function.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted. Without a common intercept only `coef` is read.
+    coef, intercept : str
+        Names of the attributes, such as "coef_se_" and "intercept_se_".
+    """
+    slopes = np.atleast_2d(getattr(model, coef))
+    if not has_intercept(model):
+        return slopes
+    return np.column_stack([np.atleast_1d(getattr(model, intercept)), slopes])
+
+
+def parameter_names(model: Any) -> list[str]:
+    """Return the names of the columns of what `side_by_side` returns."""
+    return ["intercept"] * has_intercept(model) + column_names(model)
 
 
 def column_names(model: Any) -> list[str]:

@@ -22,7 +22,27 @@ from unpooled.errors import ConvergenceError, DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.generalized_eigen import check_definite
 from unpooled.linalg.settled import Arrays, by_nearness, near, settled
+from unpooled.models.moments import MEAN
+from unpooled.protocol.step import public
 
+# In the ledger's words, for all regressions.
+PARAMETERS = {
+    "mean": MEAN,
+    "scale": public("p", "the standard deviation of each column, or 1"),
+    "coef": public("l", "the coefficients of the standardised predictors"),
+}
+GRADIENT = "gradient of the log-likelihood (each row's residual times its predictors)"
+INFORMATION = "information matrix (products of predictors, weighted by variances)"
+DEVIANCE = "deviance (-2 times the log-likelihood, up to a constant)"
+PEARSON = (
+    "chi-squared of Pearson (squared residuals divided by their variances, added over "
+    "all rows)"
+)
+SATURATED = "what the log-likelihood needs of the response alone"
+SCORE_PRODUCTS = (
+    "products of each row's scores (its residual times its predictors), added over all "
+    "rows"
+)
 # Near a maximum each step is far shorter than the one before. So many that are not,
 # while next to no likelihood is gained, are on the way to infinity.
 _STEADY, _GAIN, _SHORTER = 4, 1e-2, 0.5
