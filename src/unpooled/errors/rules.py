@@ -214,6 +214,11 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "no row there, or all responses are equal",
             "Leave the silo out, merge rare classes, or fit without site_effects.",
         ),
+        "few_clusters": (
+            "the silo has fewer than five clusters in the column that numbers them, so "
+            "that the total could show the sums of one",
+            "Name a column with more clusters in each silo, or take each silo for one.",
+        ),
         "later_fit": (
             "the silo keeps the intercept of a later fit on the same view",
             "Fit the model again, and predict before another one is fitted.",
@@ -393,6 +398,7 @@ DATA_RULES: Mapping[str, str] = MappingProxyType(
         "label_values": "selection",
         "response_values": "request",
         "own_intercept": "request",
+        "few_clusters": "request",
         "later_fit": "request",
         "missing_ids": "selection",
         "duplicate_ids": "selection",

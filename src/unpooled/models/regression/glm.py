@@ -32,6 +32,13 @@ from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator, check_federation
 from unpooled.models.moments import MEAN, SQUARES, complete
 from unpooled.models.parameter_checks import check_choice
+from unpooled.models.regression.clusters import (
+    RELEASED,
+    check_clusters,
+    cluster_products,
+    split_clusters,
+    with_cluster_column,
+)
 from unpooled.models.regression.families import (
     FAMILIES,
     Family,
@@ -67,6 +74,7 @@ from unpooled.models.regression.response import (
 from unpooled.models.regression.site_effects import (
     columns_within,
     local_profile,
+    local_profile_cluster_products,
     local_profile_products,
     own_intercept,
     predicted_in_silo,
@@ -141,6 +149,27 @@ def local_score_products(
     return {"products": scatter(scores, np.zeros(width))}
 
 
+@summed(by="party", takes={**PARAMETERS, "width": "size m"}, **RELEASED)
+def local_cluster_products(
+    X: Float[Array, "n p"],
+    *,
+    mean: Float[Array, " p"],
+    scale: Float[Array, " p"],
+    coef: Float[Array, " l"],
+    intercept: float,
+    width: int,
+    family: str,
+    offset: bool,
+    grouped: bool,
+) -> dict[str, Any]:
+    """Add the products of the scores of this silo's clusters."""
+    kind = FAMILIES[family]
+    rows, clusters = split_clusters(X, grouped=grouped)
+    Z, y, mu = _at(rows, mean, scale, coef, intercept, kind, offset=offset)
+    scores = Z * ratio(kind.slope(mu) * (y - mu), kind.variance(mu))[:, None]
+    return cluster_products(scores, clusters, grouped=grouped)
+
+
 @summed(
     takes={"coef": public("l", "the regression coefficients")},
     count=release("", meaning="sample size (number of rows)"),
@@ -167,7 +196,7 @@ def local_deviance(
 
 
 def _at(
-    X: Float[Array, "n p"],
+    X: Float[Array, "n q"],
     mean: Float[Array, " p"],
     scale: Float[Array, " p"],
     coef: Float[Array, " l"],
@@ -201,9 +230,13 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
     offset : str, optional
         Name of a column that is added to the linear predictor with coefficient 1, such
         as the logarithm of an exposure.
-    cov_type : {"nonrobust", "HC0", "HC1"}, default "nonrobust"
+    cov_type : {"nonrobust", "HC0", "HC1", "cluster"}, default "nonrobust"
         How standard errors are estimated: from the model, or robustly against other
         variances, from the products of each row's score; "HC1" with N / (N - k).
+        "cluster": robust against rows of a cluster that resemble each other.
+    clusters : str, optional
+        With "cluster": name of a column that numbers the clusters inside each silo,
+        such as wards or persons; it is no predictor. None: each silo is a cluster.
     site_effects : bool, default False
         Whether each silo has an intercept of its own, which it keeps. The coefficients
         are then those of a fit of the pooled rows with an indicator column for each
@@ -234,6 +267,8 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
         `site_effects` (p, p), of the coefficients.
     dof_ : float
         Degrees of freedom of the reference distribution: inf, a normal one.
+    n_clusters_ : int
+        Only with "cluster": G, the number of clusters.
     deviance_ : float
         -2 times the log-likelihood, less that of means equal to the responses.
     null_deviance_ : float
@@ -276,7 +311,8 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
     means; in each round of the search the p + 1 numbers of the gradient, the (p + 1) ×
     (p + 1) information matrix, the deviance, Pearson's chi-squared, and one number of
     the response alone; with "HC0" or "HC1" the products of the rows' scores, as many
-    numbers again. With `site_effects` the same of the p coefficients, without the
+    numbers again, with "cluster" those of the clusters' scores and the number of
+    clusters. With `site_effects` the same of the p coefficients, without the
     intercept. Never released: a row, a residual, any silo's own sums, or its own
     intercept.
 
@@ -296,7 +332,8 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
     _scored_by = ("r2", "neg_root_mean_squared_error")
     _steps = (
         *(moments.local_total, predicted_response, predicted_in_silo),
-        *(local_profile, local_profile_products, own_intercept),
+        *(local_profile, local_profile_products, local_profile_cluster_products),
+        own_intercept,
     )
 
     def __init__(
@@ -305,6 +342,7 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
         *,
         offset: str | None = None,
         cov_type: str = "nonrobust",
+        clusters: str | None = None,
         site_effects: bool = False,
         tol: float = 1e-8,
         max_iter: int = 15,
@@ -312,6 +350,7 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
         self.family = family
         self.offset = offset
         self.cov_type = cov_type
+        self.clusters = clusters
         self.site_effects = site_effects
         self.tol = tol
         self.max_iter = max_iter
@@ -342,7 +381,8 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
     def _fit(self, federation: Federation, y: Any) -> None:
         check_choice("family", self.family, tuple(FAMILIES))
         check_choice("cov_type", self.cov_type, COVARIANCE_TYPES)
-        roles = Roles.of(federation, y, self.offset)
+        clusters = check_clusters(federation, self.cov_type, self.clusters)
+        roles = Roles.of(federation, y, self.offset, clusters)
         view = federation.select(roles.columns)
         # Rounds 1 and 2: means and scales of the columns.
         N, mean, scale = standardisation(view)
@@ -367,10 +407,15 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
         self.predictors_, self.response_ = roles.predictors, roles.response
         self._set_goodness(found, N, k)
         # The last round: products of the rows' scores, where they are asked for.
-        products = None
-        if self.cov_type != "nonrobust":
+        products, at = None, common | self._split(found.parameters)
+        if self.cov_type == "cluster":
+            step = local_profile_cluster_products if own else local_cluster_products
+            read, those = with_cluster_column(federation, view, clusters, mean, scale)
+            totals = read.sum(step, **(at | those))
+            products = totals["products"]
+            self.n_clusters_ = round(float(totals["clusters"]))
+        elif self.cov_type != "nonrobust":
             step = local_profile_products if own else local_score_products
-            at = common | self._split(found.parameters)
             products = view.sum(step, **at)["products"]
         C = covariance(
             found.last.information,
@@ -379,6 +424,7 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
             dispersion=self.dispersion_,
             N=N,
             n_parameters=k,
+            n_clusters=vars(self).get("n_clusters_", 0),
         )
         T = unstandardised(mean[:p], scale[:p])[own:, own:]
         self._set_inference(T @ C @ T.T, dof=np.inf)
@@ -439,7 +485,8 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
         self.bic_ = float(k * np.log(N)) - 2.0 * self.log_likelihood_
 
     def _inputs(self, federation: Federation, y: Any) -> Federation:
-        return federation.select(Roles.of(federation, y, self.offset).predictors)
+        roles = Roles.of(federation, y, self.offset, self.clusters)
+        return federation.select(roles.predictors)
 
     def predict(self, X: Any, offset: Any = None) -> Any:
         """Return the mean of the response for rows.

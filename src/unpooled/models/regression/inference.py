@@ -7,6 +7,7 @@ Coefficients of standardised columns, b, and of the columns as they are:
 so that a covariance C of (a, b) becomes T C T'. For the covariance types see MacKinnon
 and White: with the information I and the products M of each row's score, added over all
 rows, it is φ I⁻¹ ("nonrobust"), I⁻¹ M I⁻¹ ("HC0"), and N / (N - k) times that ("HC1").
+With "cluster" M has the scores added up by cluster: `clusters.py`.
 
 References
 ----------
@@ -29,7 +30,7 @@ from unpooled.linalg.settled import by_nearness, settled
 if TYPE_CHECKING:
     import pandas as pd
 
-COVARIANCE_TYPES = ("nonrobust", "HC0", "HC1")
+COVARIANCE_TYPES = ("nonrobust", "HC0", "HC1", "cluster")
 
 
 def unstandardised(
@@ -60,6 +61,7 @@ def covariance(
     dispersion: float,
     N: int,
     n_parameters: int,
+    n_clusters: int = 0,
 ) -> Float[Array, "k k"]:
     """Return the covariance matrix of the parameters.
 
@@ -68,18 +70,25 @@ def covariance(
     information : (k, k) array
         Expected information, for a dispersion of 1.
     products : (k, k) array or None
-        Products of each row's scores, added over all rows; of "nonrobust" None.
-    cov_type : {"nonrobust", "HC0", "HC1"}
+        Products of each row's scores, added over all rows, or of each cluster's; of
+        "nonrobust" None.
+    cov_type : {"nonrobust", "HC0", "HC1", "cluster"}
     dispersion : float
         φ, for "nonrobust".
     N, n_parameters : int
         Sample size and number of parameters.
+    n_clusters : int, default 0
+        Number of clusters, for "cluster".
     """
     inverse = solved(information, np.eye(len(information)))
     inverse = (inverse + inverse.T) / 2
     if products is None:
         return dispersion * inverse
     factor = N / (N - n_parameters) if cov_type == "HC1" else 1.0
+    if cov_type == "cluster":
+        # A plan does not know the number.
+        few = n_clusters / max(n_clusters - 1, 1)
+        factor = few * (N - 1) / (N - n_parameters)
     return factor * inverse @ products @ inverse
 
 

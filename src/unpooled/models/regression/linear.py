@@ -36,7 +36,11 @@ from unpooled.models.base import FederatedEstimator, check_federation
 from unpooled.models.metrics.regression import r2_score
 from unpooled.models.moments import pooled_mean, pooled_scatter
 from unpooled.models.parameter_checks import check_choice
-from unpooled.models.regression.glm import local_score_products
+from unpooled.models.regression.clusters import check_clusters, with_cluster_column
+from unpooled.models.regression.glm import (
+    local_cluster_products,
+    local_score_products,
+)
 from unpooled.models.regression.inference import (
     COVARIANCE_TYPES,
     Inference,
@@ -52,6 +56,7 @@ from unpooled.models.regression.response import (
 )
 from unpooled.models.regression.site_effects import (
     columns_within,
+    local_profile_cluster_products,
     local_profile_products,
     local_within_squares,
     own_intercept,
@@ -98,9 +103,10 @@ class LeastSquares(RegressorMixin, FederatedEstimator):
         alpha: float,
         *,
         site_effects: bool = False,
+        clusters: str | None = None,
     ) -> tuple[Federation, "_Standardised"]:
         """Set coefficients and goodness of fit; three rounds."""
-        roles = Roles.of(federation, y)
+        roles = Roles.of(federation, y, clusters=clusters)
         view = federation.select(roles.columns)
         N, mean = pooled_mean(view)
         p = len(roles.predictors)
@@ -144,7 +150,9 @@ class LeastSquares(RegressorMixin, FederatedEstimator):
         return view, _Standardised(N, mean, scale, *solved, own)
 
     def _inputs(self, federation: Federation, y: Any) -> Federation:
-        return federation.select(Roles.of(federation, y).predictors)
+        clusters = self.get_params().get("clusters")
+        roles = Roles.of(federation, y, clusters=clusters)
+        return federation.select(roles.predictors)
 
     def predict(self, X: Any) -> Any:
         """Return the response as predicted for rows.
@@ -258,9 +266,13 @@ class LinearRegression(LeastSquares, Inference):
 
     Parameters
     ----------
-    cov_type : {"nonrobust", "HC0", "HC1"}, default "nonrobust"
+    cov_type : {"nonrobust", "HC0", "HC1", "cluster"}, default "nonrobust"
         How standard errors are estimated: for equal variances of the errors, or robust
-        against unequal ones; "HC1" with N / (N - k).
+        against unequal ones; "HC1" with N / (N - k). "cluster": robust against rows of
+        a cluster that resemble each other.
+    clusters : str, optional
+        With "cluster": name of a column that numbers the clusters inside each silo,
+        such as wards or persons; it is no predictor. None: each silo is a cluster.
     site_effects : bool, default False
         Whether each silo has an intercept of its own, which it keeps. The coefficients
         are then those of a fit of the pooled rows with an indicator column for each
@@ -286,7 +298,9 @@ class LinearRegression(LeastSquares, Inference):
         Covariance matrix of the intercept and the coefficients, in this order; with
         `site_effects` (p, p), of the coefficients.
     dof_ : float
-        N - k, where k is the number of predictors and intercepts.
+        N - k, where k is the number of predictors and intercepts; with "cluster" G - 1.
+    n_clusters_ : int
+        Only with "cluster": G, the number of clusters.
     sigma_ : float
         Residual standard deviation, with denominator N - k.
     r2_, adjusted_r2_ : float
@@ -297,8 +311,8 @@ class LinearRegression(LeastSquares, Inference):
     rmse_ : float
         Root mean squared residual, with denominator N.
     f_statistic_, f_p_value_ : float
-        Test that all coefficients are 0 (Wald's, by `covariance_`), with p and N - k
-        degrees of freedom. Intercepts are not tested.
+        Test that all coefficients are 0 (Wald's, by `covariance_`), with p and
+        `dof_` degrees of freedom. Intercepts are not tested.
     log_likelihood_ : float
         Of normal errors, at the most likely variance.
     aic_, bic_ : float
@@ -327,7 +341,8 @@ class LinearRegression(LeastSquares, Inference):
     -----
     Released, as totals only: N, the column sums, the sums of squares about the means,
     and the cross-product matrix of predictors and response; with "HC0" or "HC1" the
-    (p + 1) × (p + 1) products of each row's residual times its predictors. With
+    (p + 1) × (p + 1) products of each row's residual times its predictors, with
+    "cluster" those of their sums by cluster, and the number of clusters. With
     `site_effects` squares and products are about each silo's own means, and the sum of
     squares of the response about the mean over all silos is released beside them.
     Never released: a row, a residual, any silo's own sums, or its own intercept.
@@ -349,12 +364,18 @@ class LinearRegression(LeastSquares, Inference):
     _steps = (
         *(*LeastSquares._steps, local_score_products, local_within_squares),
         *(local_profile_products, own_intercept, predicted_in_silo),
+        *(local_cluster_products, local_profile_cluster_products),
     )
 
     def __init__(
-        self, *, cov_type: str = "nonrobust", site_effects: bool = False
+        self,
+        *,
+        cov_type: str = "nonrobust",
+        clusters: str | None = None,
+        site_effects: bool = False,
     ) -> None:
         self.cov_type = cov_type
+        self.clusters = clusters
         self.site_effects = site_effects
 
     def _needs_variation(self) -> bool:
@@ -381,7 +402,10 @@ class LinearRegression(LeastSquares, Inference):
     def _fit(self, federation: Federation, y: Any) -> None:
         check_choice("cov_type", self.cov_type, COVARIANCE_TYPES)
         own = bool(self.site_effects)
-        view, found = self._solve(federation, y, alpha=0.0, site_effects=own)
+        clusters = check_clusters(federation, self.cov_type, self.clusters)
+        view, found = self._solve(
+            federation, y, alpha=0.0, site_effects=own, clusters=clusters
+        )
         N, k = found.N, len(found.b) + found.n_intercepts
         information = found.R if own else found.information
         products = None
@@ -395,9 +419,19 @@ class LinearRegression(LeastSquares, Inference):
                 "offset": False,
             }
             step = local_profile_products if own else local_score_products
+            read = view
             if not own:
                 arguments["intercept"] = float(found.mean[-1])
-            products = view.sum(step, **arguments)["products"]
+            if self.cov_type == "cluster":
+                step = local_profile_cluster_products if own else local_cluster_products
+                read, those = with_cluster_column(
+                    federation, view, clusters, found.mean, found.scale
+                )
+                arguments |= those
+            totals = read.sum(step, **arguments)
+            products = totals["products"]
+            if self.cov_type == "cluster":
+                self.n_clusters_ = round(float(totals["clusters"]))
         C = covariance(
             information,
             products,
@@ -405,9 +439,11 @@ class LinearRegression(LeastSquares, Inference):
             dispersion=found.residual / (N - k),
             N=N,
             n_parameters=k,
+            n_clusters=vars(self).get("n_clusters_", 0),
         )
         T = unstandardised(found.mean[:-1], found.scale[:-1])[own:, own:]
-        self._set_inference(T @ C @ T.T, dof=float(N - k))
+        dof = max(self.n_clusters_ - 1, 1) if self.cov_type == "cluster" else N - k
+        self._set_inference(T @ C @ T.T, dof=float(dof))
         self._set_goodness(found.residual, N, k)
         if own:
             self.n_intercepts_ = found.n_intercepts
@@ -432,7 +468,7 @@ class LinearRegression(LeastSquares, Inference):
                 -0.5 * N * (np.log(2 * np.pi * np.float64(residual) / N) + 1.0)
             )
         self.f_statistic_ = float(wald / p)
-        self.f_p_value_ = float(scipy.stats.f.sf(self.f_statistic_, p, dof))
+        self.f_p_value_ = float(scipy.stats.f.sf(self.f_statistic_, p, self.dof_))
         self.aic_ = 2.0 * k - 2.0 * self.log_likelihood_
         self.bic_ = float(k * np.log(N)) - 2.0 * self.log_likelihood_
 

@@ -47,6 +47,13 @@ from unpooled.models.linear_classifier import LinearClassifier, linear_steps
 from unpooled.models.metrics.predictions import predicted
 from unpooled.models.moments import complete
 from unpooled.models.parameter_checks import check_choice
+from unpooled.models.regression.clusters import (
+    RELEASED,
+    check_clusters,
+    cluster_products,
+    split_clusters,
+    with_cluster_column,
+)
 from unpooled.models.regression.glm import local_spread, standardisation
 from unpooled.models.regression.inference import (
     COVARIANCE_TYPES,
@@ -72,6 +79,7 @@ from unpooled.models.regression.site_effects import (
     columns_within,
     decided_in_silo,
     local_class_profile,
+    local_class_profile_cluster_products,
     local_class_profile_products,
     own_class_intercepts,
     probable_in_silo,
@@ -157,6 +165,31 @@ def local_score_products(
     }
 
 
+@summed(by="party", takes=_TAKES, own=OWN_SIZES, **RELEASED)
+def local_cluster_products(
+    X: Float[Array, "n p"],
+    y: Shaped[Array, " n"],
+    *,
+    mean: Float[Array, " p"],
+    scale: Float[Array, " p"],
+    theta: Float[Array, "k l"],
+    classes: Int[Array, "c w"],
+    count: Float[Array, " c"],
+    width: int,
+    grouped: bool,
+) -> dict[str, Any]:
+    """Add the products of the scores of this silo's clusters."""
+    rows, clusters = split_clusters(X, grouped=grouped)
+    q = rows.shape[1]
+    Z, codes, P, _ = _at(rows, y, mean[:q], scale[:q], theta, classes)
+    scores = np.einsum("nk,nl->nkl", _residuals(codes, P), Z).reshape(len(Z), width)
+    named = clusters[class_codes(y, classes) >= 0]
+    return {
+        **cluster_products(scores, named, grouped=grouped),
+        "own": class_sizes(codes, classes),
+    }
+
+
 def _at(
     X: Float[Array, "n p"],
     y: Shaped[Array, " n"],
@@ -193,9 +226,13 @@ class LogisticRegression(Inference, LinearClassifier):
         Inverse weight of the penalty, as in scikit-learn: ``½ Σ coef² + C`` times the
         negative log-likelihood is smallest. Unpenalised by default, so that there are
         standard errors. Standardise columns of different units before a penalty.
-    cov_type : {"nonrobust", "HC0", "HC1"}, default "nonrobust"
+    cov_type : {"nonrobust", "HC0", "HC1", "cluster"}, default "nonrobust"
         How standard errors are estimated: from the information, or robustly, from the
-        products of each row's score; "HC1" with N / (N - k).
+        products of each row's score; "HC1" with N / (N - k). "cluster": robust against
+        rows of a cluster that resemble each other.
+    clusters : str, optional
+        With "cluster": name of a column that numbers the clusters inside each silo,
+        such as wards or persons; it is no predictor. None: each silo is a cluster.
     site_effects : bool, default False
         Whether each silo has intercepts of its own, which it keeps. The coefficients
         are then those of a fit of the pooled rows with an indicator column for each
@@ -232,6 +269,8 @@ class LogisticRegression(Inference, LinearClassifier):
         `site_effects` (q p, q p), of the coefficients.
     dof_ : float
         Only without a penalty: degrees of freedom of the reference distribution, inf.
+    n_clusters_ : int
+        Only with "cluster": G, the number of clusters.
     deviance_, null_deviance_ : float
         -2 times the log-likelihood, of the fit and of the classes' shares alone (with
         `site_effects` their shares in each silo).
@@ -265,7 +304,8 @@ class LogisticRegression(Inference, LinearClassifier):
     Released, as totals only: names and sizes of the classes; N and the column sums; the
     sums of squares about the means; in each round of the search the gradient, k =
     (c - 1)(p + 1) numbers, the k × k information matrix and the deviance; with "HC0" or
-    "HC1" the products of the rows' scores, as many again. With `site_effects` the same
+    "HC1" the products of the rows' scores, as many again, with "cluster" those of the
+    clusters' scores and the number of clusters. With `site_effects` the same
     of the (c - 1) p coefficients, without intercepts. Never released: a row, a
     probability, which silo has which class, any silo's own sums, or its own intercepts.
 
@@ -290,6 +330,7 @@ class LogisticRegression(Inference, LinearClassifier):
         *(classes.local_names, classes.local_class_counts, moments.local_total),
         *(local_spread, *linear_steps, *_IN_SILO.values()),
         *(local_class_profile, local_class_profile_products, own_class_intercepts),
+        local_class_profile_cluster_products,
     )
 
     def __init__(
@@ -297,6 +338,7 @@ class LogisticRegression(Inference, LinearClassifier):
         C: float = np.inf,
         *,
         cov_type: str = "nonrobust",
+        clusters: str | None = None,
         site_effects: bool = False,
         classes: Sequence[Any] | None = None,
         tol: float = 1e-8,
@@ -304,6 +346,7 @@ class LogisticRegression(Inference, LinearClassifier):
     ) -> None:
         self.C = C
         self.cov_type = cov_type
+        self.clusters = clusters
         self.site_effects = site_effects
         self.classes = classes
         self.tol = tol
@@ -333,6 +376,8 @@ class LogisticRegression(Inference, LinearClassifier):
     def _fit(self, federation: Federation, y: Any) -> None:
         self._check_parameters()
         check_label(federation, y)
+        clusters = check_clusters(federation, self.cov_type, self.clusters)
+        whole, federation = federation, self._inputs(federation, y)
         # Round 1: the names of the classes, unless they are given, and their sizes.
         names, count = agreed_classes(
             federation, classes.local_names, self.classes, self._n_planned()
@@ -411,12 +456,20 @@ class LogisticRegression(Inference, LinearClassifier):
         self.bic_ = float(n_parameters * np.log(N)) - 2.0 * self.log_likelihood_
         # The last round: products of the rows' scores, where they are asked for.
         products = None
-        if self.cov_type != "nonrobust":
-            products = federation.sum(
-                local_class_profile_products if own else local_score_products,
-                theta=found.parameters.reshape(k, length).copy(),
-                **common,
-            )["products"]
+        at: dict[str, Any] = common | {
+            "theta": found.parameters.reshape(k, length).copy()
+        }
+        if self.cov_type == "cluster":
+            step = local_cluster_products
+            if own:
+                step = local_class_profile_cluster_products
+            read, those = with_cluster_column(whole, federation, clusters, mean, scale)
+            totals = read.sum(step, **(at | those))
+            products = totals["products"]
+            self.n_clusters_ = round(float(totals["clusters"]))
+        elif self.cov_type != "nonrobust":
+            step = local_class_profile_products if own else local_score_products
+            products = federation.sum(step, **at)["products"]
         C = covariance(
             found.last.information,
             products,
@@ -424,9 +477,16 @@ class LogisticRegression(Inference, LinearClassifier):
             dispersion=1.0,
             N=N,
             n_parameters=n_parameters,
+            n_clusters=vars(self).get("n_clusters_", 0),
         )
         T = np.kron(_contrasts(k), unstandardised(mean, scale)[own:, own:])
         self._set_inference(T @ C @ T.T, dof=np.inf)
+
+    def _inputs(self, federation: Federation, y: Any) -> Federation:
+        names = federation.feature_names
+        if self.clusters is None:
+            return federation
+        return federation.select([name for name in names if name != self.clusters])
 
     def _check_parameters(self) -> None:
         check_choice("cov_type", self.cov_type, COVARIANCE_TYPES)

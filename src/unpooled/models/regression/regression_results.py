@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from unpooled.arrays import Array, Float
+from unpooled.models.regression.clusters import FEW
 from unpooled.models.regression.inference import (
     class_names,
     column_names,
@@ -23,6 +24,7 @@ _COVARIANCES = {
     "nonrobust": "",
     "HC0": " They are robust against unequal variances (HC0).",
     "HC1": " They are robust against unequal variances (HC1).",
+    "cluster": " They are robust against rows of a cluster that resemble each other.",
 }
 
 
@@ -116,6 +118,11 @@ def _sentences(model: Any) -> str:
         else "the normal distribution"
     )
     kind = _COVARIANCES[getattr(model, "cov_type", "nonrobust")]
+    if "n_clusters_" in fitted and model.n_clusters_ < FEW:
+        kind += (
+            f" There are only {model.n_clusters_} clusters: with few of them "
+            f"standard errors tend to be too small, and tests reject too often."
+        )
     return (
         f"{text} Tests and intervals are by {reference}.{kind} The picture has each "
         f"coefficient in units of its standard error, so that columns of different "
@@ -175,6 +182,7 @@ def _goodness(model: Any) -> Exhibit:
         "sigma_": "residual standard deviation",
         "f_statistic_": "F statistic of all coefficients",
         "f_p_value_": "p of the F test",
+        "n_clusters_": "clusters",
         "n_intercepts_": "intercepts, each a silo’s own",
         "null_deviance_": "deviance without predictors",
         "deviance_": "deviance",

@@ -56,8 +56,17 @@ class Roles:
     response: str
 
     @classmethod
-    def of(cls, federation: Federation, y: Any, offset: str | None = None) -> "Roles":
-        """Return the roles for `y`, which names the response."""
+    def of(
+        cls,
+        federation: Federation,
+        y: Any,
+        offset: str | None = None,
+        clusters: str | None = None,
+    ) -> "Roles":
+        """Return the roles for `y`, which names the response.
+
+        A column of `clusters` has no role in the model, and is left out.
+        """
         names = federation.feature_names
         if y is None or (isinstance(y, str) and y == federation.label):
             raise DataError(
@@ -73,7 +82,13 @@ class Roles:
                 f"offset={offset!r}: name a column other than the response, "
                 f"{response!r}."
             )
-        predictors = [name for name in names if name not in (response, offset)]
+        if clusters is not None and clusters in (response, offset):
+            raise DataError(
+                f"clusters={clusters!r}: name a column other than the response and the "
+                f"offset."
+            )
+        others = (response, offset, clusters)
+        predictors = [name for name in names if name not in others]
         if not predictors:
             raise DataError("No column is left that could predict the response.")
         return cls(predictors, offset, response)

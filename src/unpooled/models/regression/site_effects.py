@@ -44,6 +44,11 @@ from unpooled.models.discriminant.classes import (
 )
 from unpooled.models.linear_classifier import positions, probabilities
 from unpooled.models.moments import MEAN, PRODUCTS, SQUARES, complete
+from unpooled.models.regression.clusters import (
+    RELEASED,
+    cluster_products,
+    split_clusters,
+)
 from unpooled.models.regression.families import FAMILIES, Family, ratio, saturated
 from unpooled.models.regression.newton import (
     DEVIANCE,
@@ -65,7 +70,7 @@ _OWN: dict[str, Any] = {
 _OF_CLASSES = {
     "mean": MEAN,
     "scale": PARAMETERS["scale"],
-    "theta": public("k p", "coefficients of all classes but the first"),
+    "theta": public("k l", "coefficients of all classes but the first"),
     "classes": NAMES,
     "count": OPENED_SIZES,
     "width": "size m",
@@ -159,6 +164,26 @@ def local_profile_products(
     return {"products": scatter(scores, np.zeros(width))}
 
 
+@summed(by="party", takes={**PARAMETERS, "width": "size m"}, **RELEASED)
+def local_profile_cluster_products(
+    X: Float[Array, "n p"],
+    *,
+    mean: Float[Array, " p"],
+    scale: Float[Array, " p"],
+    coef: Float[Array, " l"],
+    width: int,
+    family: str,
+    offset: bool,
+    grouped: bool,
+) -> dict[str, Any]:
+    """Add the products of the scores of this silo's clusters, likewise."""
+    kind = FAMILIES[family]
+    rows, clusters = split_clusters(X, grouped=grouped)
+    Z, y, mu = _profiled(rows, mean, scale, coef, kind, offset=offset)
+    scores = Z * ratio(kind.slope(mu) * (y - mu), kind.variance(mu))[:, None]
+    return cluster_products(scores, clusters, grouped=grouped)
+
+
 @kept(by="party", takes={"coef": _COEF}, **_OWN)
 def own_intercept(
     X: Float[Array, "n p"], *, coef: Float[Array, "q r"], family: str, offset: bool
@@ -191,7 +216,7 @@ def predicted_in_silo(
 
 
 def _profiled(
-    X: Float[Array, "n p"],
+    X: Float[Array, "n q"],
     mean: Float[Array, " p"],
     scale: Float[Array, " p"],
     coef: Float[Array, " l"],
@@ -254,7 +279,7 @@ def local_class_profile(
     *,
     mean: Float[Array, " p"],
     scale: Float[Array, " p"],
-    theta: Float[Array, "k p"],
+    theta: Float[Array, "k l"],
     classes: Int[Array, "c w"],
     count: Float[Array, " c"],
     width: int,
@@ -281,7 +306,7 @@ def local_class_profile_products(
     *,
     mean: Float[Array, " p"],
     scale: Float[Array, " p"],
-    theta: Float[Array, "k p"],
+    theta: Float[Array, "k l"],
     classes: Int[Array, "c w"],
     count: Float[Array, " c"],
     width: int,
@@ -291,6 +316,32 @@ def local_class_profile_products(
     scores = np.einsum("nk,np->nkp", at.residuals, at.Z).reshape(len(at.Z), width)
     scores = scores - at.residuals @ at.slopes
     return {"products": scatter(scores, np.zeros(width)), "own": at.sizes}
+
+
+@summed(by="party", takes=_OF_CLASSES, own=OWN_SIZES, **RELEASED)
+def local_class_profile_cluster_products(
+    X: Float[Array, "n p"],
+    y: Shaped[Array, " n"],
+    *,
+    mean: Float[Array, " p"],
+    scale: Float[Array, " p"],
+    theta: Float[Array, "k l"],
+    classes: Int[Array, "c w"],
+    count: Float[Array, " c"],
+    width: int,
+    grouped: bool,
+) -> dict[str, Any]:
+    """Add the products of the scores of this silo's clusters, likewise."""
+    rows, clusters = split_clusters(X, grouped=grouped)
+    q = rows.shape[1]
+    at = _ClassProfile(rows, y, mean[:q], scale[:q], theta, classes)
+    scores = np.einsum("nk,np->nkp", at.residuals, at.Z).reshape(len(at.Z), width)
+    scores = scores - at.residuals @ at.slopes
+    named = clusters[class_codes(y, classes) >= 0]
+    return {
+        **cluster_products(scores, named, grouped=grouped),
+        "own": at.sizes,
+    }
 
 
 @kept(
@@ -375,7 +426,7 @@ class _ClassProfile:
         y: Shaped[Array, " n"],
         mean: Float[Array, " p"],
         scale: Float[Array, " p"],
-        theta: Float[Array, "k p"],
+        theta: Float[Array, "k l"],
         classes: Int[Array, "c w"],
     ) -> None:
         rows, codes = _of_classes(X, y, classes)
