@@ -367,6 +367,7 @@ def cases() -> dict[str, Case]:
         "glm by site": _fit(up.GLM("poisson", site_effects=True), ["age"]),
         "glm": _fit(up.GLM("gamma"), ["age"]),
         "glm robust": _fit(up.GLM("poisson", cov_type="HC0"), ["age"]),
+        "logistic by gradients": _fit(up.LogisticRegression(1.0, solver="bfgs"), "num"),
         "logistic": _fit(up.LogisticRegression(1.0), "num"),
         "factors": _fit(up.FactorAnalysis(3), then=scaler),
         "factors promax": _fit(

@@ -182,6 +182,17 @@ def test_a_logistic_regression_equals_statsmodels(n_classes, cov_type):
         ours.predict(X[list("abc")])
 
 
+def test_a_search_by_gradients_gives_the_same():
+    X, silo, _ = of_classes(3, [40, 120])
+    federation = silos(X, silo, label="kind", follow=True)
+
+    wanted = up.LogisticRegression(site_effects=True).fit(federation)
+    ours = up.LogisticRegression(site_effects=True, solver="bfgs").fit(federation)
+
+    assert_allclose(ours.coef_, wanted.coef_, **CLOSE)
+    assert_allclose(ours.coef_se_, wanted.coef_se_, rtol=1e-7)
+
+
 def test_a_penalty_leaves_the_silos_intercepts_alone():
     X, silo, codes = of_classes(2, [80, 160])
     X = X.assign(b=X.b * 1e-4)

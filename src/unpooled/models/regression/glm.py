@@ -418,7 +418,7 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
             step = local_profile_products if own else local_score_products
             products = view.sum(step, **at)["products"]
         C = covariance(
-            found.last.information,
+            found.information,
             products,
             cov_type=self.cov_type,
             dispersion=self.dispersion_,

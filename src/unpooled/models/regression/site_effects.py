@@ -297,6 +297,33 @@ def local_class_profile(
 @summed(
     by="party",
     takes=_OF_CLASSES,
+    gradient=release("m", meaning=GRADIENT),
+    deviance=release("", meaning=DEVIANCE),
+    own=OWN_SIZES,
+)
+def local_class_profile_gradient(
+    X: Float[Array, "n p"],
+    y: Shaped[Array, " n"],
+    *,
+    mean: Float[Array, " p"],
+    scale: Float[Array, " p"],
+    theta: Float[Array, "k l"],
+    classes: Int[Array, "c w"],
+    count: Float[Array, " c"],
+    width: int,
+) -> dict[str, Any]:
+    """Add gradient and deviance likewise, without the information."""
+    at = _ClassProfile(X, y, mean, scale, theta, classes)
+    return {
+        "gradient": (at.residuals.T @ at.Z).ravel(),
+        "deviance": np.array(-2.0 * at.log_likelihood),
+        "own": at.sizes,
+    }
+
+
+@summed(
+    by="party",
+    takes=_OF_CLASSES,
     products=release("m m", symmetric=True, meaning=SCORE_PRODUCTS),
     own=OWN_SIZES,
 )
