@@ -146,6 +146,15 @@ def test_a_search_by_gradients_opens_the_information_at_both_ends():
         )
 
 
+@pytest.mark.parametrize("solver", ["newton", "bfgs"])
+def test_a_column_that_separates_some_rows_is_named(solver):
+    X = made(2).assign(d=np.arange(N) % 5 == 0).astype({"d": float})
+    X["kind"] = np.where(X.d > 0, "v", X.kind)
+    model = up.LogisticRegression(solver=solver)
+    with pytest.raises(DataError, match="'d' foremost"):
+        model.fit(silos(X))
+
+
 @pytest.mark.slow
 def test_heart_disease_is_fitted_and_cross_validated_within_the_default_budget():
     people = {name: table.to_pandas() for name, table in load().items()}

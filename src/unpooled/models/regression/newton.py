@@ -56,6 +56,9 @@ SCORE_PRODUCTS = (
 # while next to no likelihood is gained, are on the way to infinity.
 _STEADY, _GAIN, _SHORTER = 4, 1e-2, 0.5
 _HALVINGS = 30
+# Share of the information about some combination of parameters that is left where
+# classes are separated.
+_VANISHED = 1e-6
 # Relative rounding of a deviance.
 _ROUNDING = 1e-10
 # Of ill-conditioned systems two machines find steps that differ by more than rounding.
@@ -197,9 +200,17 @@ def maximised(
                 raise _too_few(max_iter, gain, tol)
             found, n_iter = evaluate(theta), n_iter + 1
             H = _information(found)
+            # Such a search may go to infinity in steps that end by themselves.
+            if penalty is None and _has_vanished(H, _information(first)):
+                raise _separated(theta, names)
             continue
         shorter = np.abs(step).max() < _SHORTER * length
-        steady, length = 0 if shorter else steady + (gain < _GAIN), np.abs(step).max()
+        # Steps by an approximate information shorten more slowly near a maximum, too.
+        if shorter or found.information is None:
+            steady = 0
+        else:
+            steady += gain < _GAIN
+        length = np.abs(step).max()
         if steady == _STEADY:
             raise _separated(theta, names)
         # With less, the probability of every row's own class is above one half.
@@ -220,6 +231,20 @@ def maximised(
         else:
             H = found.information
         theta = trial
+
+
+def _has_vanished(H: Float[Array, "k k"], start: Float[Array, "k k"]) -> bool:
+    """Return whether next to no information about some combination is left.
+
+    Along one that separates classes a row's weight is bounded by its probability to be
+    of another class, which is as small as the gradient at the end.
+    """
+    found = settled(
+        "least information",
+        lambda: {"value": scipy.linalg.eigvalsh(H, start, subset_by_index=[0, 0])},
+        lambda found, own: near(found["value"], own["value"], 1.0, len(H)),
+    )
+    return bool(found["value"][0] < _VANISHED)
 
 
 def _information(at: Evaluation) -> Float[Array, "k k"]:
