@@ -368,8 +368,11 @@ def cases() -> dict[str, Case]:
         "correlation": _fit(up.Correlation()),
         "linear robust": _fit(up.LinearRegression(cov_type="HC1"), ["thalach"]),
         "ridge": _fit(up.Ridge(3.0), ["thalach"]),
+        "linear by site": _fit(up.LinearRegression(site_effects=True), ["thalach"]),
+        "glm by site": _fit(up.GLM("poisson", site_effects=True), ["age"]),
         "glm": _fit(up.GLM("gamma"), ["age"]),
         "glm robust": _fit(up.GLM("poisson", cov_type="HC0"), ["age"]),
+        "logistic by gradients": _fit(up.LogisticRegression(1.0, solver="bfgs"), "num"),
         "logistic": _fit(up.LogisticRegression(1.0), "num"),
         "factors": _fit(up.FactorAnalysis(3), then=scaler),
         "factors promax": _fit(

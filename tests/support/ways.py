@@ -102,7 +102,11 @@ WAYS: dict[str, list[Way]] = {
     ],
     "FAMD": [Way(reads="both")],
     "FactorAnalysis": [Way(), Way({"n_components": 2, "rotation": "varimax"})],
-    "GLM": [Way(y=["f"]), Way({"cov_type": "HC1"}, y=["f"])],
+    "GLM": [
+        Way(y=["f"]),
+        Way({"cov_type": "HC1"}, y=["f"]),
+        Way({"site_effects": True, "cov_type": "HC1"}, y=["f"]),
+    ],
     "GeneralizedEigen": [Way(PAIR), Way({**PAIR, "solver": "dgep-eigh"}, named=False)],
     "Heterogeneity": [Way(), Way({"multivariate": False})],
     "KBinsDiscretizer": [
@@ -119,8 +123,16 @@ WAYS: dict[str, list[Way]] = {
         Way({"scores": "coordinator"}, y="kind"),
         Way({"solver": "dgep-eigh", **ONE_SHOT}, y="kind"),
     ],
-    "LinearRegression": [Way(y=["f"]), Way({"cov_type": "HC0"}, y=["f"])],
-    "LogisticRegression": [Way({"C": 1.0}, y="kind"), Way(y="kind")],
+    "LinearRegression": [
+        Way(y=["f"]),
+        Way({"cov_type": "HC0"}, y=["f"]),
+        Way({"site_effects": True, "cov_type": "HC0"}, y=["f"]),
+    ],
+    "LogisticRegression": [
+        Way({"C": 1.0}, y="kind"),
+        Way(y="kind"),
+        Way({"site_effects": True}, y="kind"),
+    ],
     "MCA": [Way(reads="categories")],
     "MMVFL": [
         Way({"max_iter": 2, "tol": 0.0, "beta": 1.0}, "columns", "kind", n)

@@ -218,9 +218,10 @@ def _fit_rest(
             evaluate(study, federation).write(place.path)
             place.record()
             place.log(f"Evaluated, rounds {first} to {place.next_round - 1}.")
-        if study.partition == "columns":
-            _let_silos_write(study, place, coordinator)
         models = place.models()
+        # By rows silos keep a part of few models, such as their own intercepts.
+        if study.partition == "columns" or any("kept_" in vars(m) for _, m in models):
+            _let_silos_write(study, place, coordinator)
         save(pipeline_of(models, study.partition), place.path / "pipeline.unpooled")
         carried = coordinator.carried
         place.state.carried |= {name: list(of) for name, of in carried.items()}
