@@ -2,8 +2,9 @@
 
     python benchmarks/many_silos.py
 
-Three measurements, all in this process, in processor time:
+Four measurements, all in this process, in processor time:
 
+- 200 and 1,000 silos of 200 rows and 50 columns: `PCA(10)`;
 - 40 silos of 1,000 rows and 400 columns, followed: `StandardScaler -> PCA` against the
   PCA alone, and the bytes that a silo receives;
 - 200 silos of 100 rows and 50 columns: `StandardScaler -> PCA`, with the peak memory;
@@ -86,6 +87,16 @@ def many() -> None:
           f"{time.perf_counter() - wall:.1f} s, peak memory {peak:.2f} GB")  # fmt: skip
 
 
+def more_and_more() -> None:
+    """The same PCA over a growing number of silos in one process."""
+    for silos in (50, 100, 200, 1000):
+        here = federation(silos, 200, 50, follow=False)
+        began = time.process_time()
+        up.PCA(10).fit(here)
+        print(f"{silos} silos of 200 rows, p = 50, PCA(10): "
+              f"{time.process_time() - began:.1f} s of processor time")  # fmt: skip
+
+
 def leverages(n: int, p: int) -> None:
     """The largest leverage against the scatter that it is derived from."""
     X, mean = np.random.default_rng(0).standard_normal((n, p)), np.full(p, 0.1)
@@ -105,5 +116,6 @@ def leverages(n: int, p: int) -> None:
 if __name__ == "__main__":
     many()  # first: the peak is that of the process
     followed()
+    more_and_more()
     leverages(60_000, 784)
     leverages(50_000, 300)

@@ -25,6 +25,7 @@ SCRIPTS = (
     "pcov",
     "private_pca",
     "securefedyj",
+    "uncertainty",
     "vfedakpca",
     "vfedpca",
     "vfedpca_synthetic",

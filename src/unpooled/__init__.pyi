@@ -41,7 +41,11 @@ from .models.heterogeneity.heterogeneity import heterogeneity as heterogeneity
 from .models.kernel_pca.kernel_pca import KernelPCA as KernelPCA
 from .models.mmvfl.mmvfl import MMVFL as MMVFL
 from .models.model_selection.cross_validation import cross_validate as cross_validate
+from .models.model_selection.cross_validation import jackknife as jackknife
 from .models.model_selection.grid_search import GridSearchCV as GridSearchCV
+from .models.model_selection.permutation_test import (
+    permutation_test as permutation_test,
+)
 from .models.pca.pca import PCA as PCA
 from .models.preprocessing.centre_by_site import CentreBySite as CentreBySite
 from .models.preprocessing.column_transformer import (
@@ -55,6 +59,9 @@ from .models.preprocessing.column_transformer import (
 )
 from .models.preprocessing.derived_columns import DerivedColumns as DerivedColumns
 from .models.preprocessing.imputer import SimpleImputer as SimpleImputer
+from .models.preprocessing.k_bins_discretizer import (
+    KBinsDiscretizer as KBinsDiscretizer,
+)
 from .models.preprocessing.one_hot_encoder import OneHotEncoder as OneHotEncoder
 from .models.preprocessing.ordinal_encoder import OrdinalEncoder as OrdinalEncoder
 from .models.preprocessing.power import PowerTransformer as PowerTransformer

@@ -77,6 +77,7 @@ ROWS = {
     "PLSRegression": Ending(f"{FEW}\n{Y}"),
     "PLSSVD": Ending(f"{FEW}\n{Y}"),
     "PowerTransformer": Ending('comparison = "summed"\ntol = 0.05', ()),
+    "KBinsDiscretizer": Ending("n_bins = 2"),
     "QuantileTransformer": Ending("n_quantiles = 3", ()),
     "Quantiles": Ending("", ()),
     "RareColumns": Ending("", ()),

@@ -163,6 +163,13 @@ class Consortium:
 
     def jobs(self, name: str) -> list[int]:
         """Return the processes of the jobs of a server or silo."""
+        return [pid for pid in self._children(name) if not stands_by(pid)]
+
+    def standby(self, name: str) -> list[int]:
+        """Return the process that stands by for the next job of a server or silo."""
+        return [pid for pid in self._children(name) if stands_by(pid)]
+
+    def _children(self, name: str) -> list[int]:
         # NVFlare gives each job a group of its own: they are found by their kit.
         found = processes_of(self.kit(name))
         return [pid for pid in found if pid != self.processes[name].pid]
@@ -177,6 +184,7 @@ class Consortium:
         """Send a signal to a "job", to the "parent" or to the whole "machine"."""
         parent = [] if what == "job" else [self.processes[name].pid]
         jobs = [] if what == "parent" else self.jobs(name)
+        jobs += self.standby(name) if what == "machine" else []
         for pid in (*parent, *jobs):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
@@ -207,6 +215,15 @@ def processes_of(kit: Path) -> list[int]:
             if str(kit).encode() in words:
                 found.append(int(entry.name))
     return found
+
+
+def stands_by(pid: int) -> bool:
+    """Whether a process waits for its job: only then can its input be written to."""
+    with contextlib.suppress(OSError):
+        words = Path(f"/proc/{pid}/cmdline").read_bytes()
+        waits = os.readlink(f"/proc/{pid}/fd/0").startswith("pipe:")
+        return b"unpooled.federation.nvflare.standby" in words and waits
+    return False
 
 
 def surroundings() -> dict[str, str]:

@@ -100,7 +100,8 @@ class FirstStudy:
         found = []
         for pid in processes_of(self.kit(name)):
             with contextlib.suppress(OSError):
-                if b"_process\0" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                words = Path(f"/proc/{pid}/cmdline").read_bytes()
+                if b"_process\0" in words or b"nvflare.standby\0" in words:
                     found.append(pid)
         return found
 

@@ -151,7 +151,9 @@ CASES: dict[str, Case] = {
     "LinearDiscriminantAnalysis": Case({"n_components": 2}, IMPUTED),
     "MMVFL": Case({"beta": 1.0, "max_iter": 3, "tol": 0.0}, (), "columns"),
     "PCA": Case({"n_components": 3}, IMPUTED),
-    "PCA-errors": Case({"n_components": 2, "standard_errors": True}, IMPUTED),
+    "PCA-errors": Case(
+        {"n_components": 2, "standard_errors": True, "outliers": True}, IMPUTED
+    ),
     # Rounded at random, and exact after the round that ends it: see `compression`.
     "PCA-bits": Case({"n_components": 3, "bits": 16}, IMPUTED),
     "PCA-krylov": Case(

@@ -67,6 +67,7 @@ OURS = {
         "factors",
         "init",
         "scores",
+        "standard_errors",
         "random_state",
     },
     LinearDiscriminantAnalysis: {
@@ -81,7 +82,7 @@ OURS = {
     KernelPCA: {"approximation", "n_landmarks", "scores"},
     PCA: {
         *("max_iter", "privacy", "bits", "rank", "topology", "scores"),
-        "standard_errors",
+        *("standard_errors", "outliers", "cv"),
     },
     PLSSVD: {"solver", "tol", "max_iter", "scores", "random_state"},
     PLSCanonical: {"solver", "scores", "random_state"},
@@ -107,12 +108,18 @@ EXTRA: dict[type, set[str]] = {
     KernelPCA: {"kernel_means_", "score_weights_", "n_samples_", "squares_", "seed_"}
     | {"kept_", "eigenvalue_sum_"},
     PCA: {"eigenvalues_", "feature_variance_"},
-    SimpleImputer: {"n_observed_"},
+    SimpleImputer: {"n_observed_", "n_other_", "n_missing_", "indicator_features_"}
+    | {"certain_"},
     LinearDiscriminantAnalysis: {
         *("n_samples_", "class_count_", "within_correlations_", "total_correlations_"),
         *("score_covariance_", "decision_std_", "eigenvalues_"),
     },
-    CCA: VIEWS | FIT | {"canonical_correlations_", "all_correlations_"},
+    CCA: VIEWS
+    | FIT
+    | {
+        *("canonical_correlations_", "all_correlations_"),
+        "canonical_correlations_se_normal_",
+    },
     PLSSVD: VIEWS | {"score_correlations_"},
     PLSCanonical: VIEWS | FIT | {"score_correlations_"},
     PLSRegression: VIEWS

@@ -64,6 +64,32 @@ def test_scores_are_those_of_the_same_folds_in_python(write):
     assert (run.folder / "results" / "evaluation" / "scores.csv").exists()
 
 
+@pytest.mark.parametrize("cv", [0, 2])
+def test_a_jackknife_is_that_of_python(write, cv):
+    asked = EVALUATED.replace("cv = 3", f"cv = {cv}") + "jackknife = 3\n"
+    steps = ["LinearDiscriminantAnalysis"]
+    shown = "true" if cv else "false"
+    study = write(text(asked, study=COMPLETE, steps=steps, party="", report=shown))
+    run = study.run()
+
+    model = up.LinearDiscriminantAnalysis()
+    expected = up.jackknife(model, study.federation(), "kind", n_blocks=3)
+    assert run.evaluation is not None
+    found = run.evaluation.jackknife
+    assert found is not None
+    assert list(found.estimates) == list(expected.estimates)
+    for name, errors in expected.standard_errors.items():
+        assert_allclose(found.standard_errors[name], errors, rtol=1e-12)
+    assert bool(run.evaluation.scores) == bool(cv)
+    tables = run.folder / "results" / "evaluation"
+    assert (tables / "jackknife_coef.csv").exists()
+    if cv:
+        page = (run.folder / "report.html").read_text()
+        assert "Standard errors by the jackknife" in page
+        assert "Busing" in page
+    assert len({line.round for line in run.ledger}) == study.plan().rounds
+
+
 def test_scores_that_suit_a_classifier_are_those_of_scikit_learn(write):
     """No score is named: accuracies, AUC, and the matrix that they come from.
 
@@ -193,12 +219,15 @@ def test_silos_follow_the_evaluation_of_an_announced_text(tmp_path):
     asked = case_text("LinearDiscriminantAnalysis").replace(
         "[study]", "[study]\nrandom_state = 0"
     )
-    outcome, place = server.ask("run", asked + "[evaluate]\ncv = 4\n")
+    asked += "[evaluate]\ncv = 4\njackknife = 4\n"
+    outcome, place = server.ask("run", asked)
 
     assert outcome["error"] is None
     assert place is not None
-    scores = json.loads((place.path / "evaluation.json").read_text())["scores"]
-    assert len(scores["accuracy"]) == 4
+    content = json.loads((place.path / "evaluation.json").read_text())
+    assert len(content["scores"]["accuracy"]) == 4
+    assert len(content["jackknife"]["block_rows"]) == 4
+    assert set(content["jackknife"]["standard_errors"]) >= {"scalings_", "coef_"}
 
 
 @pytest.mark.slow
@@ -223,7 +252,11 @@ def test_silos_follow_an_evaluation_whose_job_died(tmp_path):
 @pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     ("said", "done"),
-    [("", "[evaluate]\ncv = 3\n"), ("[evaluate]\ncv = 2\n", "[evaluate]\ncv = 3\n")],
+    [
+        ("", "[evaluate]\ncv = 3\n"),
+        ("[evaluate]\ncv = 2\n", "[evaluate]\ncv = 3\n"),
+        ("jackknife = 3\n", "jackknife = 4\n"),
+    ],
 )
 def test_an_evaluation_that_was_not_announced_is_refused(
     tmp_path, monkeypatch, said, done
@@ -236,7 +269,8 @@ def test_an_evaluation_that_was_not_announced_is_refused(
         return calls_of(whole.replace(done, said))
 
     monkeypatch.setattr("unpooled.study.announcement.calls_of", announced)
-    outcome, _ = server.ask("run", asked + done)
+    asked += done if done.startswith("[") else f"[evaluate]\ncv = 0\n{done}"
+    outcome, _ = server.ask("run", asked)
 
     assert outcome["error"]["rule"] == "not_followed"
 
@@ -255,6 +289,8 @@ def test_a_silo_plans_the_evaluation_too(tmp_path):
 @pytest.mark.parametrize(
     ("evaluate", "message"),
     [
+        ("[evaluate]\ncv = 0\n", r"must be from 2 to 20 folds, not 0; or 0 beside"),
+        ("[evaluate]\njackknife = 1\n", r"\[evaluate\] jackknife: must be from 2 to"),
         ("[evaluate]\ncv = 1\n", r"\[evaluate\] cv: must be from 2 to 20 folds"),
         ("[evaluate]\nfolds = 5\n", r'\[evaluate\] folds: no such key'),
         ('[evaluate]\nscoring = "f1"\n', "scoring='f1'; choose among accuracy"),

@@ -31,6 +31,8 @@ from unpooled.errors import UnpooledError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.settled import Hint, checking, recording, unsettled
 from unpooled.models.base import fitted_names
+from unpooled.models.model_selection.cross_validation import CrossValidation
+from unpooled.models.model_selection.permutation_test import PermutationTest
 from unpooled.party.rules.policy import Policy
 from unpooled.protocol.following import Call
 from unpooled.protocol.request import view_arrays
@@ -325,6 +327,7 @@ def cases() -> dict[str, Case]:
         "pca share whitened": _fit(up.PCA(0.9, whiten=True), then=scaler),
         "pca all": _fit(up.PCA(), then=scaler),
         "pca errors": _fit(up.PCA(3, standard_errors=True)),
+        "pca outliers": _fit(up.PCA(3, outliers=True)),
         "pca parallel": _fit(up.PCA("parallel", random_state=0)),
         "pca errors standardised": _errors_of_standardised,
         "pca krylov": _fit(up.PCA(2, svd_solver="krylov"), then=scaler),
@@ -342,6 +345,7 @@ def cases() -> dict[str, Case]:
                 },
             )
         ),
+        "pca press": _fit(up.PCA("press", cv=2), then=scaler),
         "pca update": _updated,
         "kernel fourier": _fit(
             up.KernelPCA(2, approximation="fourier", n_landmarks=20), then=scaler
@@ -355,6 +359,7 @@ def cases() -> dict[str, Case]:
         "lda factors": _fit(LDA(1, solver="dgep-eigh", factors=True), "num", scaler),
         "lda people": _fit(LDA(1, scores="coordinator"), "num"),
         "cca": _fit(up.CCA(2), SIGNS, then=scaler),
+        "cca errors": _fit(up.CCA(2, standard_errors=True), SIGNS, then=scaler),
         "cca one-shot": _fit(up.CCA(1, solver="dgep-eigh"), SIGNS),
         "cca power": _fit(up.CCA(2, solver="dcca-power"), SIGNS),
         "plssvd": _fit(up.PLSSVD(2), SIGNS, then=scaler),
@@ -363,8 +368,11 @@ def cases() -> dict[str, Case]:
         "correlation": _fit(up.Correlation()),
         "linear robust": _fit(up.LinearRegression(cov_type="HC1"), ["thalach"]),
         "ridge": _fit(up.Ridge(3.0), ["thalach"]),
+        "linear by site": _fit(up.LinearRegression(site_effects=True), ["thalach"]),
+        "glm by site": _fit(up.GLM("poisson", site_effects=True), ["age"]),
         "glm": _fit(up.GLM("gamma"), ["age"]),
         "glm robust": _fit(up.GLM("poisson", cov_type="HC0"), ["age"]),
+        "logistic by gradients": _fit(up.LogisticRegression(1.0, solver="bfgs"), "num"),
         "logistic": _fit(up.LogisticRegression(1.0), "num"),
         "factors": _fit(up.FactorAnalysis(3), then=scaler),
         "factors promax": _fit(
@@ -378,6 +386,10 @@ def cases() -> dict[str, Case]:
         ),
         "power summed": _fit(up.PowerTransformer(comparison="summed"), then=up.PCA(2)),
         "folds": _folds,
+        "jackknife": _fit(CrossValidation(up.PCA(2), cv=2, n_blocks=3)),
+        "permuted classes": _fit(PermutationTest(LDA(), n_permutations=19), "num"),
+        "permuted views": _fit(PermutationTest(up.CCA(), n_permutations=19), SIGNS),
+        "permuted columns": _fit(PermutationTest(up.PCA(), n_permutations=19)),
     }
     for name, program in rows.items():
         found[name] = _hospitals, program

@@ -90,6 +90,7 @@ WAYS: dict[str, list[Way]] = {
         Way({"solver": "dgep-eigh", **ONE_SHOT}, y=SECOND_VIEW),
         COLUMNS,
         Way({"criterion": "sumcor", "regularisation": 0.5}, "columns"),
+        Way({"standard_errors": True}, y=SECOND_VIEW),
     ],
     "CentreBySite": [Way(), UNNAMED],
     "ColumnTransformer": [Way({"transformers": EACH_KIND}, reads="both")],
@@ -101,9 +102,17 @@ WAYS: dict[str, list[Way]] = {
     ],
     "FAMD": [Way(reads="both")],
     "FactorAnalysis": [Way(), Way({"n_components": 2, "rotation": "varimax"})],
-    "GLM": [Way(y=["f"]), Way({"cov_type": "HC1"}, y=["f"])],
+    "GLM": [
+        Way(y=["f"]),
+        Way({"cov_type": "HC1"}, y=["f"]),
+        Way({"site_effects": True, "cov_type": "HC1"}, y=["f"]),
+    ],
     "GeneralizedEigen": [Way(PAIR), Way({**PAIR, "solver": "dgep-eigh"}, named=False)],
     "Heterogeneity": [Way(), Way({"multivariate": False})],
+    "KBinsDiscretizer": [
+        Way({"n_bins": 2}),
+        Way({"n_bins": 2, "encode": "ordinal", "strategy": "uniform"}, named=False),
+    ],
     "KernelPCA": [
         Way({"approximation": "fourier"}),
         COLUMNS,
@@ -114,8 +123,16 @@ WAYS: dict[str, list[Way]] = {
         Way({"scores": "coordinator"}, y="kind"),
         Way({"solver": "dgep-eigh", **ONE_SHOT}, y="kind"),
     ],
-    "LinearRegression": [Way(y=["f"]), Way({"cov_type": "HC0"}, y=["f"])],
-    "LogisticRegression": [Way({"C": 1.0}, y="kind"), Way(y="kind")],
+    "LinearRegression": [
+        Way(y=["f"]),
+        Way({"cov_type": "HC0"}, y=["f"]),
+        Way({"site_effects": True, "cov_type": "HC0"}, y=["f"]),
+    ],
+    "LogisticRegression": [
+        Way({"C": 1.0}, y="kind"),
+        Way(y="kind"),
+        Way({"site_effects": True}, y="kind"),
+    ],
     "MCA": [Way(reads="categories")],
     "MMVFL": [
         Way({"max_iter": 2, "tol": 0.0, "beta": 1.0}, "columns", "kind", n)
@@ -128,6 +145,7 @@ WAYS: dict[str, list[Way]] = {
         Way({"n_components": 2, "svd_solver": "krylov"}, named=False),
         Way({"n_components": 2, "svd_solver": "gram"}, "columns"),
         Way({"n_components": 2, "svd_solver": "gossip"}, "columns"),
+        Way({"n_components": "press", "cv": 2}),
     ],
     "PLSCanonical": PLS,
     "PLSRegression": PLS,
@@ -143,7 +161,11 @@ WAYS: dict[str, list[Way]] = {
     "Quantiles": [Way(), Way({"probabilities": [0.5], "decimals": 1}, named=False)],
     "Ridge": [Way(y=["f"])],
     "RobustScaler": [Way(), Way({"with_centering": False}, named=False)],
-    "SimpleImputer": [Way(), UNNAMED, COLUMNS, Way({"strategy": "median"})],
+    "SimpleImputer": [
+        *(Way(), UNNAMED, COLUMNS, Way({"strategy": "median"})),
+        Way({"strategy": "median", "add_indicator": True}),
+        Way({"strategy": "most_frequent"}, reads="categories"),
+    ],
     "StandardScaler": [Way(), UNNAMED, COLUMNS],
     "VFedAKPCA": VIEWS,
     "VFedPCA": VIEWS,

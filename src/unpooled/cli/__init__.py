@@ -152,13 +152,17 @@ def run(
     quiet: Quiet = False,
 ) -> None:
     """Fit a study's steps; write models, ledger, log and report into a folder."""
-    from unpooled.study import Study
+    from unpooled.federation.nvflare.submission import connecting
 
-    loaded = Study.from_file(study)
-    folder = out or loaded.folder
-    # Over a consortium the server knows whether there is a run to continue.
-    begun = kit is not None or (folder / "state.json").exists()
-    _execute(loaded, folder, kit, wait, resume=resume and begun, quiet=quiet)
+    with connecting(kit) as connected:
+        from unpooled.study import Study
+
+        loaded = Study.from_file(study)
+        connected()
+        folder = out or loaded.folder
+        # Over a consortium the server knows whether there is a run to continue.
+        begun = kit is not None or (folder / "state.json").exists()
+        _execute(loaded, folder, kit, wait, resume=resume and begun, quiet=quiet)
 
 
 @command(app)

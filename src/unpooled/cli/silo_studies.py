@@ -159,6 +159,12 @@ def apply(
             "--out", metavar="FILE", help="The result: a new .csv or .parquet."
         ),
     ] = None,
+    outliers: Annotated[
+        bool,
+        typer.Option(
+            "--outliers", help="Of a PCA: how far each row lies from the components."
+        ),
+    ] = False,
     kit: Kit = Path(),
 ) -> None:
     """Apply a fitted model to this silo's rows. The result stays in the silo."""
@@ -168,7 +174,9 @@ def apply(
     silo = _silo(kit)
     path = _model_file(silo, model)
     target = out or Path(f"{path.stem}-{silo.name}.csv")
-    n_rows, columns = applied(load(path), silo.table(), target, silo.kept)
+    n_rows, columns = applied(
+        load(path), silo.table(), target, silo.kept, outliers=outliers
+    )
     say(f"Wrote {n_rows} rows to {target}: {', '.join(columns)}.")
 
 

@@ -209,6 +209,20 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "the response has values that the model's family does not allow",
             "Choose another family, or recode the column in the silo's source.",
         ),
+        "own_intercept": (
+            "the silo's responses have no finite intercept of their own: a class has "
+            "no row there, or all responses are equal",
+            "Leave the silo out, merge rare classes, or fit without site_effects.",
+        ),
+        "few_clusters": (
+            "the silo has fewer than five clusters in the column that numbers them, so "
+            "that the total could show the sums of one",
+            "Name a column with more clusters in each silo, or take each silo for one.",
+        ),
+        "later_fit": (
+            "the silo keeps the intercept of a later fit on the same view",
+            "Fit the model again, and predict before another one is fitted.",
+        ),
         "singular": (
             "a matrix that the step inverts is singular",
             "Choose a ridge or fewer columns.",
@@ -383,6 +397,9 @@ DATA_RULES: Mapping[str, str] = MappingProxyType(
         "constant_columns": "view",
         "label_values": "selection",
         "response_values": "request",
+        "own_intercept": "request",
+        "few_clusters": "request",
+        "later_fit": "request",
         "missing_ids": "selection",
         "duplicate_ids": "selection",
         "no_common_rows": "selection",

@@ -512,7 +512,12 @@ class Federation:
             )
         names = () if columns is None else tuple(map(str, columns))
         values = {name: _as_argument(value) for name, value in public.items()}
-        layout = self.layout.renamed(names) if names else self.layout
+        layout = self.layout
+        if names:
+            fills = step.by_column == "missing"
+            pairs = zip(self.feature_names, names, strict=True) if fills else ()
+            coded = [made for name, made in pairs if name in self.layout.categorical]
+            layout = layout.renamed(names, coded=coded)
         view = self._view(Derive(step.name, names, values, kept_of), layout)
         return view.asked_by("")
 
@@ -538,15 +543,23 @@ class Federation:
             raise DataError("The part is no transform of these columns of the view.")
         view, read = self, tuple(columns)
         for operation in further:
-            if not isinstance(operation, Derive) or operation.of:
+            if not isinstance(operation, Derive) or (
+                operation.of and not operation.adds
+            ):
                 raise DataError(
                     "A transform that selects columns, or transforms some of them, "
                     "cannot be a part: apply it to the whole view."
                 )
-            operation = replace(operation, of=read)
-            left = operation.left(view.feature_names)
-            layout = view.layout.renamed(operation.columns, left)
-            view, read = view._view(operation, layout), operation.columns
+            if operation.adds:
+                layout = view.layout.renamed(operation.columns, view.feature_names)
+                read = (*read, *operation.columns)
+            else:
+                operation = replace(operation, of=read)
+                left = operation.left(view.feature_names)
+                coded = part.layout.categorical.intersection(operation.columns)
+                layout = view.layout.renamed(operation.columns, left, coded)
+                read = operation.columns
+            view = view._view(operation, layout)
         return view.asked_by("")
 
     def with_derived(

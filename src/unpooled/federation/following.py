@@ -39,7 +39,7 @@ from unpooled.protocol.following import (
 )
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.request import Request
-from unpooled.protocol.step import home_of
+from unpooled.protocol.step import find_step, home_of
 from unpooled.protocol.view_operations import Operation, Recorded
 from unpooled.protocol.wire_format import WireFormat
 
@@ -292,11 +292,13 @@ def _layout(
     """Return the layout of a call's view, as far as this silo knows it."""
     if call.n_rows is None:
         by_party = {name: tuple(map(str, of)) for name, of in call.columns}
-        # What a transform makes is numbers, whatever it is called.
+        # What a transform makes is numbers, whatever it is called; one that fills
+        # missing cells makes nothing else of a column.
         made = {
             name
             for record in call.view
             if record["operation"] == "derive"
+            and find_step(record["step"]).by_column != "missing"
             for name in record["columns"]
         }
         coded = frozenset(categorical) - made

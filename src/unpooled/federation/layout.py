@@ -151,7 +151,12 @@ class Layout:
             )
         return replace(self, n_rows=n_rows, sizes=every, numbers=numbers)
 
-    def renamed(self, columns: tuple[str, ...], left: tuple[str, ...] = ()) -> "Layout":
+    def renamed(
+        self,
+        columns: tuple[str, ...],
+        left: tuple[str, ...] = (),
+        coded: Iterable[str] = (),
+    ) -> "Layout":
         """Return the layout with a transform's columns, on a row partition.
 
         Parameters
@@ -160,6 +165,8 @@ class Layout:
             What the transform makes.
         left : tuple of str
             The columns that stay as they are, before those that it makes.
+        coded : iterable of str
+            Those of the columns that it makes that hold categories.
         """
         if twice := sorted(set(left) & set(columns)):
             raise DataError(
@@ -167,5 +174,5 @@ class Layout:
                 f"names: {listing(twice)}. Rename them, or leave the former out."
             )
         by_party = dict.fromkeys(self.columns_of, (*left, *columns))
-        coded = self.categorical.intersection(left)
-        return replace(self, columns_of=by_party, categorical=coded)
+        categorical = self.categorical.intersection(left).union(coded)
+        return replace(self, columns_of=by_party, categorical=categorical)

@@ -67,6 +67,9 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
     # Fitted attributes whose last digits differ between machines, because BLAS computes
     # them behind the last decomposition.
     _computed: tuple[str, ...] = ()
+    # Fitted attributes that estimate something of the population, for a jackknife; of
+    # directions, whose signs are a convention, the axis that counts them.
+    _estimates: Mapping[str, int | None] = {}
     # Steps of other files that this model runs under its own name, such as
     # "pca.local_total"; a module stands for all steps that it declares.
     _steps: tuple[Step | ModuleType, ...] = ()

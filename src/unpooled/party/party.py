@@ -474,9 +474,7 @@ class Party:
         if folder is not None and study in self.studies:
             kept = self._studies.remember(study).kept
             table = self.aligned_rows.table_of(study, self.table)
-            # By rows the arrays are no results, but parts of totals.
-            if self.partition == "columns":
-                write_own_results(folder, kept, table)
+            write_own_results(folder, kept, table, self.partition)
         return {"kind": "finished"}, {}
 
     def _leave(self, message: Message) -> Answer:

@@ -47,6 +47,7 @@ from unpooled.secure.keys.agreement import (
 )
 from unpooled.secure.keys.roster import Roster
 from unpooled.secure.sums.fixed_point import Code
+from unpooled.secure.sums.mask_graph import mask_peers
 from unpooled.secure.sums.masking import MaskedSum, unveil, veil
 from unpooled.secure.sums.plain import PlainSum
 from unpooled.secure.sums.secure_sum import SecureSum
@@ -175,8 +176,9 @@ class Session:
     def agree(self, offers: Mapping[str, Offer], seen: Mapping[str, str]) -> None:
         """Derive the keys of the session; see `Agreement.agree`."""
         self._keys = self._agreement.agree(offers, seen)
-        masked = self._is_masked
-        self._sum = MaskedSum(self.party, self._keys) if masked else PlainSum()
+        peers = mask_peers(self.party, {p: offer.public for p, offer in offers.items()})
+        shared = {peer: self._keys[peer] for peer in peers}
+        self._sum = MaskedSum(self.party, shared) if self._is_masked else PlainSum()
         self._computing = ComputingParty(
             self.party,
             self.parties,
@@ -450,7 +452,7 @@ class Session:
         label = self._table.label if "y" in step.reads else None
         inputs = {"kept": kept, "inbox": inbox, "party": self.party}
         if "dictionary" in step.reads:
-            inputs["dictionary"] = getattr(self._table, "dictionary", {})
+            inputs["dictionary"] = view.dictionary
         return run_step(step, view, label, inputs, public)
 
     def _protected(

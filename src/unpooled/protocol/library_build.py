@@ -27,9 +27,15 @@ _DIGITS = 16
 @cache
 def library_build() -> str:
     """Return the build that this process runs, as "version+digest"."""
-    package = sys.modules["unpooled"]
-    folder = Path(str(package.__file__)).parent
-    return f"{package.__version__}+{source_digest(folder)[:_DIGITS]}"
+    return _installed_build()
+
+
+def is_installed() -> bool:
+    """Return whether the installed source is still that of `library_build`.
+
+    A process that runs for long asks before it begins something new.
+    """
+    return library_build() == _installed_build()
 
 
 def source_digest(folder: Path) -> str:
@@ -59,6 +65,12 @@ def allowed_builds(text: str) -> tuple[str, ...]:
 def is_allowed(build: object, allowed: Collection[str]) -> bool:
     """Whether an end of this build may take part with this process."""
     return build == library_build() or (isinstance(build, str) and build in allowed)
+
+
+def _installed_build() -> str:
+    package = sys.modules["unpooled"]
+    folder = Path(str(package.__file__)).parent
+    return f"{package.__version__}+{source_digest(folder)[:_DIGITS]}"
 
 
 def _modules(folder: Path) -> list[Path]:

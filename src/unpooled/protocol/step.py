@@ -250,6 +250,7 @@ def derived(
     affine: bool = False,
     own_rows: bool = False,
     of_source: bool = False,
+    settings: Sequence[str] = (),
 ) -> Callable[[Callable[..., Any]], Step]:
     """Declare a transform of rows that views apply inside the silo.
 
@@ -262,9 +263,11 @@ def derived(
         As for `summed`.
     fitted_by : tuple of str
         Names of the steps whose totals fit it.
-    by_column : bool or "missing", default False
+    by_column : bool, "missing" or "indicator", default False
         Each column is made of the one in its place alone; with "missing" it differs in
-        missing cells only.
+        missing cells only, and with "indicator" it tells which cells these are and
+        fills none. A "missing" transform that reads `cells` leaves codes of categories
+        codes; their names, if a silo may lack them, are its argument `names`.
     affine : bool, default False
         Each column is shifted and scaled, which leaves the leverage of rows as it is.
     own_rows : bool, default False
@@ -275,6 +278,9 @@ def derived(
         It has no value for some rows, and a silo refuses where it has such rows. So it
         reads the table's own columns, imputed or not, and none that a transform made:
         otherwise that refusal would compare cells with a number that somebody chose.
+    settings : sequence of str
+        Array arguments with a last axis over columns, of which a silo answers one only
+        for each column: rows that two of them tell apart may be few.
     """
 
     def declare(function: Callable[..., Any]) -> Step:
@@ -285,6 +291,7 @@ def derived(
             affine=affine,
             own_rows=own_rows,
             of_source=of_source,
+            settings=tuple(settings),
         )
 
     return declare

@@ -179,10 +179,9 @@ def read_announced(
     federation = Federation(dry, layout=layout, named=True, label=label)
     # A silo does not have the files of models to update, and a plan needs none.
     unfitted_steps(steps, label, read_models=False).fit(federation)
-    cv, scoring = read_evaluate(top, steps)
-    if cv:
-        target = target_of(steps, label)
-        cross_validation_of(steps, cv, scoring).fit(federation, target)
+    judging = read_evaluate(top, steps)
+    if (judges := cross_validation_of(steps, *judging)) is not None:
+        judges.fit(federation, target_of(steps, label))
     lines = with_matching(federation, dry.lines)
     refusals = _refusals(party, dry, layout)
     plan = Plan(
@@ -236,9 +235,9 @@ def calls_of(text: str) -> StudyText:
             further.append((place, call | {"arguments": arguments}))
     columns = head.names("columns") if partition == "rows" else None
     evaluation, steps = None, read_steps(top)
-    cv, scoring = read_evaluate(top, steps)
-    if cv:
-        judged = record_of(cross_validation_of(steps, cv, scoring), {})
+    judging = read_evaluate(top, steps)
+    if (judges := cross_validation_of(steps, *judging)) is not None:
+        judged = record_of(judges, {})
         target = target_of(steps, label)
         evaluation = {
             "method": "fit",

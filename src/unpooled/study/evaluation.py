@@ -1,6 +1,6 @@
 """The evaluation of a study, [evaluate]: its models judged on rows not fitted on.
 
-    steps fitted ─> the same steps, unfitted ── cv folds ──> evaluation.json
+    steps fitted ─> the same steps, unfitted ── cv folds, blocks ──> evaluation.json
 
 It runs after the fit, as one call that the announced text makes.
 """
@@ -22,6 +22,8 @@ from unpooled.models.model_selection.cross_validation import (
     CrossValidation,
     fills_within_folds,
 )
+from unpooled.models.model_selection.jackknife import Jackknife
+from unpooled.results.formats import listed
 from unpooled.results.summary import Summary
 from unpooled.study.evaluation_results import evaluation_exhibits
 from unpooled.study.pipeline import unfitted_pipeline
@@ -56,6 +58,8 @@ class Evaluation:
         By the name of the score, each predicted column's own; of regressions.
     fills : bool
         Whether each fold's fit computed what it filled missing cells with.
+    jackknife : Jackknife or None
+        Standard errors of the last step's estimates, where the study asks for them.
     """
 
     cv: int
@@ -66,15 +70,22 @@ class Evaluation:
     confusion_matrix: list[list[int]] = field(default_factory=list)
     responses: Mapping[str, Mapping[str, list[float]]] = field(default_factory=dict)
     fills: bool = False
+    jackknife: Jackknife | None = None
 
     def summary(self) -> Summary:
         """Return its tables: scores by fold, and what they were computed from."""
-        title = f"Cross-validation with {self.cv} folds"
-        return Summary(title, evaluation_exhibits(self))
+        made = [f"cross-validation with {self.cv} folds"] if self.cv else []
+        if self.jackknife is not None:
+            made.append(f"jackknife over {len(self.jackknife.block_rows)} blocks")
+        title = listed(made)
+        return Summary(f"{title[:1].upper()}{title[1:]}", evaluation_exhibits(self))
 
     def write(self, folder: Path) -> Path:
         """Write it as JSON into a run's folder; return the path."""
-        content = {"version": _VERSION, **asdict(self)}
+        content = {"version": _VERSION, **asdict(replace(self, jackknife=None))}
+        del content["jackknife"]
+        if self.jackknife is not None:
+            content["jackknife"] = self.jackknife.as_json()
         content["mean"] = {n: float(np.mean(own)) for n, own in self.scores.items()}
         content["std"] = {n: float(np.std(own)) for n, own in self.scores.items()}
         path = folder / FILE
@@ -103,6 +114,9 @@ class Evaluation:
                     for name, of_responses in content.get("responses", {}).items()
                 },
                 fills=bool(content.get("fills", False)),
+                jackknife=Jackknife.of_json(content["jackknife"])
+                if "jackknife" in content
+                else None,
             )
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as wrong:
             raise StudyError(f"{path} is not an evaluation: {wrong}.") from wrong
@@ -121,32 +135,52 @@ def _counts(content: Mapping[str, Any]) -> list[list[int]]:
     return rows
 
 
-def cross_validation(study: StudyFile) -> CrossValidation:
-    """Return the unfitted cross-validation that [evaluate] asks for."""
-    return cross_validation_of(study.steps, study.cv, study.scoring)
+def cross_validation(study: StudyFile) -> CrossValidation | None:
+    """Return the unfitted cross-validation that [evaluate] asks for; None without."""
+    return cross_validation_of(study.steps, study.cv, study.scoring, study.n_blocks)
 
 
 def cross_validation_of(
-    steps: tuple[StudyStep, ...], cv: int, scoring: str | tuple[str, ...] | None
-) -> CrossValidation:
-    """Return the cross-validation of steps, as a study and a silo both make it."""
+    steps: tuple[StudyStep, ...],
+    cv: int,
+    scoring: str | tuple[str, ...] | None,
+    n_blocks: int,
+) -> CrossValidation | None:
+    """Return the cross-validation of steps, as a study and a silo both make it.
+
+    None with neither folds nor blocks.
+    """
+    if not cv and not n_blocks:
+        return None
     names = list(scoring) if isinstance(scoring, tuple) else scoring
     return CrossValidation(
-        unfitted_pipeline(steps, "rows"), cv=cv, scoring=names, details=True
+        unfitted_pipeline(steps, "rows"),
+        cv=cv,
+        scoring=names,
+        details=True,
+        n_blocks=n_blocks,
+        # Folds that are unions of the blocks differ from them in nothing smaller.
+        shuffle=not n_blocks,
     )
 
 
 def evaluate(study: StudyFile, federation: Federation) -> Evaluation:
-    """Cross-validate the steps of a study on its first view."""
+    """Cross-validate the steps of a study on its first view, or jackknife them."""
     target = target_of(study.steps, study.label)
-    found = cross_validation(study).fit(federation, target)
+    judges = cross_validation(study)
+    assert judges is not None, "the study evaluates"
+    found = judges.fit(federation, target)
     counted = "confusion_" in vars(found)
+    scores = vars(found).get("test_scores_", {})
     targets = [target] if isinstance(target, str) else list(target or ())
     return Evaluation(
         cv=study.cv,
-        scores={name: own[0].tolist() for name, own in found.test_scores_.items()},
+        scores={name: own[0].tolist() for name, own in scores.items()},
         y=target,
-        score_errors={n: own.tolist() for n, own in found.score_errors_.items()},
+        score_errors={
+            name: own.tolist()
+            for name, own in vars(found).get("score_errors_", {}).items()
+        },
         classes=found.classes_.tolist() if counted else [],
         confusion_matrix=found.confusion_.tolist() if counted else [],
         responses={
@@ -154,16 +188,18 @@ def evaluate(study: StudyFile, federation: Federation) -> Evaluation:
             for name, own in vars(found).get("response_scores_", {}).items()
         },
         fills=fills_within_folds(found.estimator),
+        jackknife=found.jackknife() if study.n_blocks else None,
     )
 
 
 def with_evaluation(study: StudyFile, planned: Plan, federation: Federation) -> Plan:
     """Return the plan of a study's fit with what its evaluation would exchange."""
-    if not study.cv:
+    judges = cross_validation(study)
+    if judges is None:
         return planned
     target = target_of(study.steps, study.label)
     try:
-        more = plan(cross_validation(study), federation, target)
+        more = plan(judges, federation, target)
     except DataError as wrong:
         raise DataError(f"{study.path.name}, [evaluate]: {wrong}") from wrong
     return joined_plans(planned, more)

@@ -9,6 +9,7 @@ import numpy as np
 from unpooled.arrays import Array, Float
 from unpooled.models.metrics.classification import Confusion
 from unpooled.models.model_selection.cross_validation import FILLED_WITHIN_FOLDS
+from unpooled.models.model_selection.jackknife_results import jackknife_exhibits
 from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, Table
 from unpooled.results.formats import listed, number, per_cent
 from unpooled.results.plots.confusion_plots import confusion_matrix
@@ -36,12 +37,14 @@ _MEANINGS: Mapping[str, str] = {
 
 def evaluation_exhibits(judged: "Evaluation") -> list[Exhibit]:
     """Return the exhibits of an evaluation."""
-    exhibits = [_scores(judged)]
+    exhibits = [_scores(judged)] if judged.cv else []
     if judged.classes:
         counts = np.array(judged.confusion_matrix, dtype=np.int64)
         exhibits.append(_confusion(Confusion(judged.classes, counts)))
     if judged.responses:
         exhibits.append(_responses(judged))
+    if judged.jackknife is not None:
+        exhibits += jackknife_exhibits(judged.jackknife)
     return exhibits
 
 

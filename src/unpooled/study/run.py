@@ -170,7 +170,7 @@ def resume(
         if rest:
             view = _transformed(federation, [model for _, model in place.models()])
             _plan(study, rest, view, federation, planned)
-        if rest or (study.cv and Evaluation.read(place.path) is None):
+        if rest or (study.evaluates and Evaluation.read(place.path) is None):
             place.state.resumed.append(place.next_round)
             place.write_state()
         CallProgress(coordinator, verbose)
@@ -213,14 +213,15 @@ def _fit_rest(
             )
             if number < len(rest):
                 view = after(model, view)
-        if study.cv and Evaluation.read(place.path) is None:
+        if study.evaluates and Evaluation.read(place.path) is None:
             first = place.next_round
             evaluate(study, federation).write(place.path)
             place.record()
             place.log(f"Evaluated, rounds {first} to {place.next_round - 1}.")
-        if study.partition == "columns":
-            _let_silos_write(study, place, coordinator)
         models = place.models()
+        # By rows silos keep a part of few models, such as their own intercepts.
+        if study.partition == "columns" or any("kept_" in vars(m) for _, m in models):
+            _let_silos_write(study, place, coordinator)
         save(pipeline_of(models, study.partition), place.path / "pipeline.unpooled")
         carried = coordinator.carried
         place.state.carried |= {name: list(of) for name, of in carried.items()}
@@ -277,7 +278,7 @@ def result_of(study: StudyFile, place: RunFolder) -> Run:
         ledger=place.ledger,
         rounds=place.rounds,
         report=place.path / "report.html" if study.report else None,
-        evaluation=Evaluation.read(place.path) if study.cv else None,
+        evaluation=Evaluation.read(place.path) if study.evaluates else None,
     )
 
 

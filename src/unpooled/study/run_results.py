@@ -104,6 +104,8 @@ def _steps(place: RunFolder) -> list[StepResults]:
     ]
     if (judged := Evaluation.read(place.path)) is not None:
         parameters = {"cv": judged.cv, "scoring": list(judged.scores)}
+        if judged.jackknife is not None:
+            parameters["jackknife"] = len(judged.jackknife.block_rows)
         summary = judged.summary()
         steps.append(StepResults(EVALUATION, "CrossValidation", parameters, summary))
     return steps

@@ -11,7 +11,7 @@
 [derived]             for each new column what it is made of: log_chol = "log(chol)"
 [[steps]]             model, name, y and the model's parameters; or model and update;
                       on a column partition disclose, select, score
-[evaluate]            cv, scoring
+[evaluate]            cv, scoring, jackknife
 [outputs]             folder, report
 """
 
@@ -198,6 +198,9 @@ class StudyFile:
         Number of folds that the steps are judged on, [evaluate]; 0 where they are not.
     scoring : str, tuple of str or None
         Names of the scores; None: the last step's own.
+    n_blocks : int
+        Number of blocks of a jackknife of the last step, [evaluate] jackknife; 0 for
+        none.
     statement : mapping of str to str
         Purpose, controllers, contact, legal basis and retention, by heading, as far as
         they are given.
@@ -225,8 +228,14 @@ class StudyFile:
     report: bool
     cv: int = 0
     scoring: str | tuple[str, ...] | None = None
+    n_blocks: int = 0
     statement: Mapping[str, str] = field(default_factory=dict)
     versions: tuple[str, ...] = ()
+
+    @property
+    def evaluates(self) -> bool:
+        """Whether [evaluate] asks for fits on some of the rows."""
+        return bool(self.cv or self.n_blocks)
 
     @classmethod
     def from_file(cls: type[_AnyStudy], path: str | Path) -> _AnyStudy:
@@ -270,7 +279,7 @@ class StudyFile:
                       "beside columns leave it out")  # fmt: skip
         folder = Path(outputs.text("folder") or f"runs/{name}").expanduser()
         steps = read_steps(top, path.parent)
-        cv, scoring = read_evaluate(top, steps)
+        cv, scoring, n_blocks = read_evaluate(top, steps)
         return cls(
             path=path,
             text=text,
@@ -292,6 +301,7 @@ class StudyFile:
             report=outputs.flag("report", True),
             cv=cv,
             scoring=scoring,
+            n_blocks=n_blocks,
             statement=read_statement(head),
             versions=_builds(head),
         )
@@ -446,12 +456,15 @@ def _derived_step(top: Section, by_columns: bool) -> list[StudyStep]:
 
 def read_evaluate(
     top: Section, steps: Sequence[StudyStep]
-) -> tuple[int, str | tuple[str, ...] | None]:
-    """Read [evaluate]: number of folds, 0 without the table, and names of scores."""
+) -> tuple[int, str | tuple[str, ...] | None, int]:
+    """Read [evaluate]: number of folds, names of scores, and blocks of a jackknife.
+
+    Without the table there are no folds and no blocks.
+    """
     if "evaluate" not in top:
-        return 0, None
+        return 0, None, 0
     section = top.section("evaluate")
-    section.only(("cv", "scoring"))
+    section.only(("cv", "scoring", "jackknife"))
     if top.section("study").text("partition") == "columns":
         top.fail("[evaluate]", "folds are scored on a partition by rows only")
     if any(step.name == EVALUATION for step in steps):
@@ -460,8 +473,13 @@ def read_evaluate(
         top.fail("[evaluate]", "an update starts from a model that was fitted on all "
                  "rows, so no fold is new to it; leave one of both out")  # fmt: skip
     cv = 5 if (given := section.whole("cv")) is None else given
-    if not 2 <= cv <= MOST_BLOCKS:
-        section.fail("cv", f"must be from 2 to {MOST_BLOCKS} folds, not {cv}")
+    n_blocks = section.whole("jackknife") or 0
+    if not (2 <= cv <= MOST_BLOCKS or (cv == 0 and n_blocks)):
+        section.fail("cv", f"must be from 2 to {MOST_BLOCKS} folds, not {cv}; or 0 "
+                     f"beside jackknife")  # fmt: skip
+    if "jackknife" in section and not 2 <= n_blocks <= MOST_BLOCKS:
+        section.fail("jackknife", f"must be from 2 to {MOST_BLOCKS} blocks, not "
+                     f"{n_blocks}")  # fmt: skip
     names = section.content.get("scoring")
     several = isinstance(names, list)
     wanted = section.names("scoring") if several else section.text("scoring")
@@ -469,7 +487,7 @@ def read_evaluate(
         scorers(wanted)
     except DataError as unknown:
         section.fail("scoring", str(unknown).rstrip("."))
-    return cv, wanted
+    return cv, wanted, n_blocks
 
 
 def _read_model(section: Section) -> type[FederatedEstimator]:

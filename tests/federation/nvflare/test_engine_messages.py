@@ -43,5 +43,5 @@ def test_an_empty_reply_stays_empty(engine):
 def test_what_is_loaded_in_advance_exists(engine):
     from unpooled.federation.nvflare import coordinator_end, silo_end
 
-    for name in (silo_end.MODELS, coordinator_end.STUDY, *coordinator_end.LATER):
+    for name in (*silo_end.LOADED, *coordinator_end.LOADED):
         assert importlib.util.find_spec(name) is not None, name

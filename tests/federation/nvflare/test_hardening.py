@@ -1,3 +1,4 @@
+import importlib
 import json
 
 import pytest
@@ -5,6 +6,7 @@ import pytest
 import kit_folders
 from unpooled.errors import StudyError
 from unpooled.federation.nvflare.hardening import (
+    LAUNCHERS,
     ROLE,
     SERVER_CLASSES,
     SILO_CLASSES,
@@ -44,6 +46,17 @@ def test_jobs_may_name_our_classes_only(tmp_path, kind, classes):
     ids = [component["id"] for component in resources["components"]]
     assert not {"site_log_streamer", "log_receiver"} & set(ids)
     assert len(ids) == 1
+
+
+def test_a_silos_jobs_get_the_process_that_stands_by(tmp_path):
+    kit = kit_folders.silo(tmp_path)
+
+    harden(kit)
+
+    (launcher,) = local(kit, "resources.json")["components"]
+    assert launcher == {"id": "process_launcher", "path": LAUNCHERS["silo"]}
+    module, _, name = LAUNCHERS["silo"].rpartition(".")
+    assert hasattr(importlib.import_module(module), name)
 
 
 @pytest.mark.parametrize("kind", ["silo", "server"])

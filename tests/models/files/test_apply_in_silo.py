@@ -210,3 +210,37 @@ def test_a_model_of_other_silos_columns_says_why_it_is_not_applied(name, tmp_pat
     with pytest.raises(StudyError, match="own columns are enough to apply it"):
         apply(pipeline, table, tmp_path / "out.csv", kept)
     assert not (tmp_path / "out.csv").exists()
+
+
+def test_a_silo_writes_how_far_its_rows_lie(tmp_path):
+    rng = np.random.default_rng(1)
+    silos = {
+        name: pd.DataFrame(rng.normal(size=(80, 5)), columns=list("vwxyz"))
+        for name in "abc"
+    }
+    silos["b"].iloc[4] = 9.0
+    pca = up.PCA(2, outliers=True).fit(up.simulate(silos))
+    silos["b"].to_csv(tmp_path / "b.csv", index=False)
+    table = open_source(str(tmp_path / "b.csv"))
+
+    apply(pca, table, tmp_path / "far.csv", kept, outliers=True)
+
+    far = pd.read_csv(tmp_path / "far.csv")
+    X = silos["b"].to_numpy()
+    np.testing.assert_allclose(far["mahalanobis"], pca.mahalanobis(X), rtol=1e-9)
+    np.testing.assert_allclose(far["q_residual"], pca.q_residuals(X), rtol=1e-9)
+    assert far["beyond"][4] == 99.9
+    assert set(far["beyond"]) <= {0.0, 95.0, 99.0, 99.9}
+    ordinary = far[(far["mahalanobis"] < pca.mahalanobis_limits_[0])
+                   & (far["q_residual"] < pca.q_limits_[0])]  # fmt: skip
+    assert set(ordinary["beyond"]) == {0.0}
+
+
+def test_distances_take_a_pca_with_limits(tmp_path):
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(90, 3)))
+    frame.columns = list("abc")
+    pca = up.PCA(2).fit(up.simulate({str(i): frame[i::3] for i in range(3)}))
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    with pytest.raises(StudyError, match="outliers=True"):
+        apply(pca, open_source(str(tmp_path / "a.csv")), tmp_path / "b.csv", kept,
+              outliers=True)  # fmt: skip

@@ -10,10 +10,14 @@ from sklearn.exceptions import NotFittedError
 from twins import RTOL, assert_close
 from unpooled import (
     PCA,
+    ColumnTransformer,
+    OneHotEncoder,
     Policy,
     SimpleImputer,
     StandardScaler,
+    load,
     partition_rows,
+    save,
     simulate,
 )
 from unpooled.errors import DataError, ReleaseRefusedError
@@ -265,8 +269,13 @@ def test_too_few_values_have_no_median(holes):
 def test_a_silo_opens_no_median_of_its_own_columns(holes):
     parts = dict(zip("ab", np.split(holes, [2], axis=1), strict=True))
     federation = simulate(parts, partition="columns", policy=Policy.open())
-    with pytest.raises(DataError, match='On a column partition strategy="median"'):
-        SimpleImputer("median").fit(federation)
+    for model, named in [
+        (SimpleImputer("median"), "strategy='median'"),
+        (SimpleImputer("most_frequent"), "strategy='most_frequent'"),
+        (SimpleImputer(add_indicator=True), "add_indicator"),
+    ]:
+        with pytest.raises(DataError, match=f"On a column partition {named}"):
+            model.fit(federation)
     assert len(federation.ledger) == 0
 
 
@@ -303,13 +312,11 @@ def test_a_mean_and_a_median_of_few_missing_cells_do_not_subtract():
     federation = simulate(partition_rows(X, 3))
     means = SimpleImputer().fit(federation)
     medians = SimpleImputer("median").fit(federation)
-    assert abs(medians.statistics_ - means.statistics_)[1] > 0.1
-    first, second = (
-        StandardScaler().fit(model.transform(federation)) for model in (means, medians)
-    )
-    # The silo with the missing cell fills it as the first time.
-    assert_allclose(second.mean_, first.mean_, rtol=1e-12)
-    assert_allclose(second.var_, first.var_, rtol=1e-12)
+    StandardScaler().fit(means.transform(federation))
+    # A silo that filled a cell with the mean does not silently keep it for a median.
+    with pytest.raises(ReleaseRefusedError, match="another_filling"):
+        StandardScaler().fit(medians.transform(federation))
+    StandardScaler().fit(means.transform(federation))
 
 
 def test_results_name_the_median(holes):
@@ -319,12 +326,220 @@ def test_results_name_the_median(holes):
     assert_array_equal(frame["n"], imputer.n_observed_)
 
 
-@pytest.mark.parametrize("strategy", ["most_frequent", "Mean"])
-def test_strategies_that_are_not_sums(holes, strategy):
+def test_a_strategy_that_there_is_not(holes):
     federation = open_silos(holes)
-    with pytest.raises(DataError, match='choose "mean", "median" or "constant"'):
-        SimpleImputer(strategy).fit(federation)
+    with pytest.raises(DataError, match="choose one of mean, median, most_frequent, c"):
+        SimpleImputer("Mean").fit(federation)
     assert len(federation.ledger) == 0
+
+
+CUTS = [[70, 140], [5, 195], [1, 2]]
+
+
+def mixed():
+    """Return a frame of whole numbers, decimals and text, all with missing cells."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "age": rng.integers(40, 50, 200).astype(float),
+            # Two values are the most frequent ones: the smaller is taken.
+            "dose": np.repeat([0.1, -0.25, 1e300, 7.0], [70, 70, 40, 20]),
+            "site": rng.choice(["north", "south", "west"], 200, p=[0.2, 0.2, 0.6]),
+        }
+    ).sample(frac=1.0, random_state=1, ignore_index=True)
+    frame["site"] = frame["site"].astype(object)
+    for value in (0.1, -0.25, 1e300):
+        frame.loc[frame.index[frame.dose == value][:10], "dose"] = np.nan
+    frame.loc[::6, "age"] = np.nan
+    frame.loc[1::5, "site"] = None
+    return frame
+
+
+def pooled_twin(frame, **parameters):
+    rows = frame.astype(object).where(frame.notna(), np.nan)
+    twin = sklearn.impute.SimpleImputer(**parameters)
+    return twin.fit(rows), rows
+
+
+def parts_of(frame, cuts):
+    edges = zip([0, *cuts], [*cuts, len(frame)], strict=True)
+    return dict(zip("abc", (frame.iloc[i:j] for i, j in edges), strict=True))
+
+
+@pytest.mark.parametrize("add_indicator", [False, True])
+@pytest.mark.parametrize("cuts", CUTS, ids=["balanced", "skewed", "one row"])
+def test_most_frequent_values_are_those_of_pooled_rows(cuts, add_indicator):
+    frame = mixed()
+    named = {"strategy": "most_frequent", "add_indicator": add_indicator}
+    theirs, rows = pooled_twin(frame, **named)
+    federation = simulate(
+        parts_of(frame, cuts),
+        categorical=["site"],
+        policy=Policy.open(),
+        follow=True,
+    )
+
+    ours = SimpleImputer(min_rows=1, **named).fit(federation)
+
+    assert_array_equal(ours.statistics_, theirs.statistics_)
+    assert ours.statistics_.tolist()[1:] == [-0.25, "west"]
+    assert_array_equal(ours.transform(frame), theirs.transform(rows))
+    assert_array_equal(ours.get_feature_names_out(), theirs.get_feature_names_out())
+    assert_array_equal(ours.n_observed_, frame.notna().sum())
+    assert_array_equal(ours.n_other_, 0)
+    assert ours.certain_.all()
+    twin = ours.to_sklearn()
+    assert_array_equal(twin.transform(rows), theirs.transform(rows))
+    view = ours.transform(federation)
+    assert view.categorical == ("site",)
+    assert view.feature_names == tuple(ours.get_feature_names_out())
+    numbers = [name for name in view.feature_names if name not in ("site", "dose")]
+    filled = pd.DataFrame(theirs.transform(rows), columns=view.feature_names)
+    means = filled[numbers].astype(float).mean()
+    # Sums keep twelve digits.
+    assert_allclose(SimpleImputer().fit(view.select(numbers)).statistics_, means, 1e-11)
+
+
+def test_a_silo_fills_in_a_category_that_none_of_its_rows_has():
+    frame = mixed()
+    frame.loc[:69, "site"] = frame.loc[:69, "site"].replace("west", "south")
+    parts = parts_of(frame, [70, 140])
+    for model, last in [
+        (SimpleImputer("most_frequent"), ["west"]),
+        (SimpleImputer("constant"), ["missing_value"]),
+        (SimpleImputer("constant", fill_value="east"), ["east"]),
+    ]:
+        theirs, rows = pooled_twin(
+            frame[["site"]], strategy=model.strategy, fill_value=model.fill_value
+        )
+        # A silo fills a column in one way only, so each has silos of its own.
+        here = simulate(parts, categorical=["site"], follow=True)
+        sites = here.select(["site"])
+        made = model.fit(sites)
+        assert made.statistics_.tolist() == last
+        encoder = OneHotEncoder().fit(made.transform(sites))
+        names, counts = np.unique(
+            theirs.transform(rows).astype(str), return_counts=True
+        )
+        assert_array_equal(encoder.categories_[0], names)
+        assert_array_equal(encoder.counts_[0], counts)
+
+
+def test_numbers_of_few_rows_of_a_silo_are_not_named():
+    frame = mixed()[["age", "dose"]]
+    frame.iloc[:3, 1] = 5.5
+    federation = simulate(parts_of(frame, [70, 140]))
+    ours = SimpleImputer("most_frequent", min_rows=5).fit(federation)
+    few = sum(
+        count
+        for part in parts_of(frame, [70, 140]).values()
+        for count in part["dose"].value_counts()
+        if count < 5
+    )
+    assert ours.n_other_[1] == few >= 3
+    # Three rows more, and the smaller of two that are as frequent is not for certain.
+    assert ours.certain_.tolist() == [ours.n_other_[0] == 0, False]
+    shown = " ".join(str(ours.summary()).split())
+    assert "another value may be more frequent" in shown
+    assert_array_equal(
+        ours.statistics_, pooled_twin(frame, strategy="most_frequent")[0].statistics_
+    )
+    with pytest.raises(ReleaseRefusedError, match="min_rows_per_class"):
+        SimpleImputer("most_frequent", min_rows=4).fit(federation)
+    scattered = pd.DataFrame({"a": np.arange(200.0), "b": np.arange(200.0) % 3})
+    with pytest.raises(DataError, match="No value of a is that of 10 rows of a silo"):
+        SimpleImputer("most_frequent").fit(simulate(parts_of(scattered, [70, 140])))
+
+
+def test_what_most_frequent_values_release():
+    federation = simulate(parts_of(mixed(), [70, 140]), categorical=["site"])
+    model = SimpleImputer("most_frequent", add_indicator=True).fit(federation)
+    out = [line for line in federation.ledger if line.direction == "out"]
+    assert {(line.step, line.name, line.visibility) for line in out} == {
+        ("imputer.local_values", "names", "summed"),
+        ("imputer.local_categories", "names", "summed"),
+        ("imputer.local_missing", "missing", "summed"),
+    }
+    assert_array_equal(model.n_missing_, mixed().isna().sum())
+    frame = model.summary().to_frame("columns")
+    assert frame["most_frequent_value_filled_in"].tolist()[2] == "west"
+    assert_array_equal(frame["missing"], model.n_missing_)
+
+
+def test_a_category_has_no_mean_and_text_no_number():
+    federation = simulate(parts_of(mixed(), [70, 140]), categorical=["site"])
+    for strategy in ("mean", "median"):
+        with pytest.raises(DataError, match=f"have no {strategy}"):
+            SimpleImputer(strategy).fit(federation)
+    with pytest.raises(DataError, match="cannot be cast to a finite"):
+        SimpleImputer("constant", fill_value="none").fit(federation)
+
+
+@pytest.mark.parametrize("strategy", ["mean", "median", "constant"])
+def test_indicators_are_those_of_pooled_rows(holes, new_rows, strategy):
+    X = holes.copy()
+    X[:, 1] = 3.0
+    federation = open_silos(X)
+    named = {"strategy": strategy, "add_indicator": True}
+    theirs = sklearn.impute.SimpleImputer(**named).fit(X)
+    ours = SimpleImputer(min_rows=1, **named).fit(federation)
+    assert_array_equal(ours.indicator_features_, theirs.indicator_.features_)
+    new = new_rows.copy()
+    new[:, 1] = 3.0
+    assert_close(ours.transform(new), theirs.transform(new))
+    assert_close(ours.to_sklearn().transform(new), theirs.transform(new))
+    view = ours.transform(federation)
+    assert view.feature_names == tuple(theirs.get_feature_names_out())
+    scaled = StandardScaler().fit(view)
+    assert_allclose(scaled.mean_[P:], theirs.transform(X)[:, P:].mean(0), rtol=1e-12)
+
+
+def test_indicators_stand_in_a_column_transformer(holes):
+    federation = open_silos(holes)
+    imputer = SimpleImputer(add_indicator=True)
+    made = ColumnTransformer([(imputer, ["x1", "x3"])], remainder="passthrough")
+    view = made.fit(federation).transform(federation)
+    new = made.transform(holes)
+    observed = SimpleImputer().fit(view).statistics_
+    assert view.feature_names == tuple(made.get_feature_names_out())
+    assert_allclose(observed, np.nanmean(new.astype(float), axis=0), rtol=1e-9)
+
+
+def test_an_indicator_of_few_people_is_refused():
+    X = np.random.default_rng(1).standard_normal((N, 2))
+    X[7, 1] = np.nan
+    federation = simulate(partition_rows(X, 3))
+    with pytest.raises(ReleaseRefusedError, match="min_own_cells"):
+        SimpleImputer(add_indicator=True).fit(federation)
+    X[[3, 8, 9], 1] = np.nan  # two, and two, of two silos
+    X[[3, 9], 1] = 0.0
+    X[[7, 8, 40, 41], 1] = np.nan
+    federation = simulate(partition_rows(X, 3))
+    view = SimpleImputer(add_indicator=True).fit_transform(federation)
+    with pytest.raises(ReleaseRefusedError, match="min_rows_per_class"):
+        StandardScaler().fit(view)
+
+
+def test_an_indicator_is_no_filling():
+    """A mean with and without indicators is one filling; a median is another."""
+    X = np.random.default_rng(5).exponential(size=(N, 2))
+    X[[1, 2, 31, 32, 61, 62], 1] = np.nan
+    federation = simulate(partition_rows(X, 3))
+    both = SimpleImputer(add_indicator=True).fit_transform(federation)
+    first = StandardScaler().fit(both)
+    second = StandardScaler().fit(SimpleImputer().fit_transform(federation))
+    assert_allclose(first.mean_[:2], second.mean_, rtol=1e-12)
+    with pytest.raises(ReleaseRefusedError, match="another_filling"):
+        StandardScaler().fit(SimpleImputer("median").fit_transform(federation))
+
+
+def test_names_and_numbers_are_saved_and_read(tmp_path):
+    federation = simulate(parts_of(mixed(), [70, 140]), categorical=["site"])
+    model = SimpleImputer("most_frequent").fit(federation)
+    save(model, tmp_path / "imputer.unpooled")
+    again = load(tmp_path / "imputer.unpooled")
+    assert again.statistics_.tolist() == model.statistics_.tolist()
+    assert_array_equal(again.transform(mixed()), model.transform(mixed()))
 
 
 def test_refusal_limit(holes, new_rows):

@@ -105,6 +105,73 @@ def test_three_classes_equal_statsmodels(cov_type):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("options", [{"cov_type": "HC0"}, {"C": 0.05}], ids=str)
+def test_a_search_by_gradients_gives_the_same(n_classes, options):
+    federation = silos(made(n_classes), follow=True)
+    wanted = up.LogisticRegression(**options).fit(federation)
+
+    ours = up.LogisticRegression(**options, solver="bfgs")
+    ours.fit(federation)
+
+    # Both end within 1e-8 standard errors of the maximum.
+    assert_allclose(ours.coef_, wanted.coef_, **CLOSE)
+    # With a penalty the likelihood alone is not stationary there.
+    assert_allclose(ours.log_likelihood_, wanted.log_likelihood_, rtol=1e-10)
+    if "C" not in options:
+        assert_allclose(ours.coef_se_, wanted.coef_se_, rtol=1e-7)
+
+
+def test_a_search_by_gradients_opens_the_information_at_both_ends():
+    federation = silos(made(2))
+    ours = up.LogisticRegression(solver="bfgs").fit(federation)
+
+    search = [
+        x.name
+        for x in federation.ledger
+        if x.direction == "out" and x.step.endswith(("working", "gradient"))
+    ]
+    rounds = [search[i + 1] for i, name in enumerate(search) if name == "gradient"]
+    assert len(rounds) == ours.n_iter_ > 3
+    assert rounds[0] == rounds[-1] == "information"
+    assert set(rounds[1:-2]) == {"deviance"}
+    with pytest.raises(DataError, match="choose"):
+        up.LogisticRegression(solver="lbfgs").fit(federation)
+    X = made(2)
+    separated = X.assign(kind=np.where(X.a > 0, "u", "v"))
+    with pytest.raises(DataError, match=r"'a.*' foremost"):
+        up.LogisticRegression(solver="bfgs").fit(
+            up.simulate(
+                {"r": separated[:150], "s": separated[150:]}, label="kind", policy=OPEN
+            )
+        )
+
+
+@pytest.mark.parametrize("solver", ["newton", "bfgs"])
+def test_a_column_that_separates_some_rows_is_named(solver):
+    X = made(2).assign(d=np.arange(N) % 5 == 0).astype({"d": float})
+    X["kind"] = np.where(X.d > 0, "v", X.kind)
+    model = up.LogisticRegression(solver=solver)
+    with pytest.raises(DataError, match="'d' foremost"):
+        model.fit(silos(X))
+
+
+@pytest.mark.slow
+def test_heart_disease_is_fitted_and_cross_validated_within_the_default_budget():
+    people = {name: table.to_pandas() for name, table in load().items()}
+    ill = {
+        name: frame.assign(num=np.where(frame.num.astype(float) > 0, "yes", "no"))
+        for name, frame in people.items()
+    }
+    federation = up.simulate(ill, label="num", random_state=0, follow=True)
+    model = make_pipeline(up.SimpleImputer(), up.LogisticRegression(solver="bfgs"))
+    model.fit(federation)
+
+    found = up.cross_validate(model, federation, "num", cv=5)
+
+    assert (found["test_score"] > 0.7).all()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
 def test_a_penalty_equals_scikit_learn(n_classes):
     X = made(n_classes)
     wanted = of_scikit_learn(X[NAMES], X.kind, C=0.05)

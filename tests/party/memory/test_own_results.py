@@ -80,6 +80,17 @@ def test_two_steps_of_one_model_have_a_file_each(tmp_path, table):
     assert rows(paths[1])[1] == ["age", "3.0"]
 
 
+def test_by_rows_only_what_a_step_keeps_for_itself_is_a_result(tmp_path, table):
+    store = KeptStore()
+    keep(store, "scatter", [[1, 2], [2, 3]], ("p", "p"), "linear.local_within_squares")
+    keep(store, "intercept", [0.5], ("q",), "linear.own_intercept")
+
+    (path,) = write_own_results(tmp_path, store, table, "rows")
+
+    assert path.name == "linear_intercept.csv"
+    assert rows(path) == [["number", "value"], ["1", "0.5"]]
+
+
 def test_an_array_that_another_step_replaced_is_that_steps(tmp_path, table):
     store = KeptStore(tmp_path / "kept")
     keep(store, "mean", [1, 2], ("p",))

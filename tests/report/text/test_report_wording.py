@@ -82,8 +82,8 @@ def test_sentence_is_made_from_the_declaration(heart):
 
 def test_releases_stand_under_what_they_are_for(heart):
     assert [chapter.title for chapter in what_left(heart)] == [
-        "Imputation: missing cells are filled with column means or medians "
-        "of all silos",
+        "Imputation: missing cells are filled with a statistic of the column over "
+        "all silos",
         "Standardisation of columns by their means and standard deviations over all "
         "silos",
         "Principal component analysis of rows that stay in their silos",

@@ -28,7 +28,7 @@ log = logging.getLogger("unpooled.engine")
 # By name, since they stand above the federation and take seconds to load: meanwhile
 # NVFlare gathers the silos.
 STUDY = "unpooled.study.server_job"
-LATER = ("unpooled.models.files.catalogue", "unpooled.report.html")
+LOADED = (STUDY, "unpooled.models.files.catalogue", "unpooled.report.html")
 # Seconds for the submitter to take the results, if there still is one.
 _PATIENCE = 30.0
 
@@ -46,7 +46,7 @@ class CoordinatorEnd:
     def __init__(self, content: str = "") -> None:
         self._content = content
         self._channel: NVFlareChannel | None = None
-        load_in_background(STUDY, *LATER)
+        load_in_background(*LOADED)
 
     @collab.main
     def run(self) -> str:

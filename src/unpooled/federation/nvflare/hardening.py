@@ -32,6 +32,11 @@ SERVER_CLASSES = (CONTROLLER, COORDINATOR_END)
 SILO_CLASSES = (EXECUTOR, SILO_END)
 # The class that NVFlare calls in a silo to check the files of a job.
 GUARD = "unpooled.federation.nvflare.job_guard.JobGuard"
+# The classes by which kits start the processes of jobs.
+LAUNCHERS = {
+    "server": "unpooled.federation.nvflare.standby.ServerLauncher",
+    "silo": "unpooled.federation.nvflare.standby.SiloLauncher",
+}
 # The role that NVFlare writes into the coordinator's certificate. Its strongest role,
 # "project_admin", could do everything in every silo.
 ROLE = "lead"
@@ -97,6 +102,9 @@ def harden(kit: Path) -> None:
     local = kit / "local"
     classes = SERVER_CLASSES if kind == "server" else SILO_CLASSES
     resources = _resources(_default(local, "resources.json"), classes, kit)
+    for component in resources["components"]:
+        if component.get("id") == "process_launcher":
+            component["path"] = LAUNCHERS[kind]
     if kind == "silo":
         resources["app_validator"] = {"path": GUARD}
     _write(local / "resources.json", resources)

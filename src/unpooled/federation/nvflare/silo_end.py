@@ -27,7 +27,7 @@ log = logging.getLogger("unpooled.engine")
 
 # Declares the steps that requests name. By name, since models stand above the
 # federation and take a second to load.
-MODELS = "unpooled.models.files.catalogue"
+LOADED = ("unpooled.models.files.catalogue",)
 
 
 @final
@@ -40,7 +40,7 @@ class SiloEnd:
 
     def __init__(self) -> None:
         self._party: Party | None = None
-        load_in_background(MODELS)
+        load_in_background(*LOADED)
 
     @collab.init
     def open(self) -> None:

@@ -13,7 +13,8 @@ import shutil
 import tempfile
 import time
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, final
 
@@ -167,28 +168,76 @@ def submission(kit: Path, patience: float = 15.0) -> Iterator[Submission]:
     patience : float, default 15.0
         Seconds that the server has for a reply.
     """
+    kit = kit.expanduser().resolve()
+    ahead = _AHEAD.pop(kit, None)
+    session = _connected(kit, patience) if ahead is None else ahead.result()
+    try:
+        yield Submission(kit, session)
+    finally:
+        _close(kit, session)
+
+
+# Connections that are being made, by kit.
+_AHEAD: dict[Path, "Future[Any]"] = {}
+
+
+@contextlib.contextmanager
+def connecting(
+    kit: Path | None, patience: float = 15.0
+) -> Iterator[Callable[[], object]]:
+    """Connect to a kit's server meanwhile, for the first `submission` within.
+
+    Most of the second that NVFlare takes is spent waiting.
+
+    Parameters
+    ----------
+    kit : Path or None
+        The coordinator's startup kit; with None nothing is done.
+    patience : float, default 15.0
+        Seconds that the server has for a reply.
+
+    Yields
+    ------
+    callable
+        Waits until the attempt is over. Before, what is printed may be lost.
+    """
+    if kit is None:
+        yield lambda: None
+        return
+    kit = kit.expanduser().resolve()
+    with ThreadPoolExecutor(1) as threads:
+        _AHEAD[kit] = attempt = threads.submit(_connected, kit, patience)
+        try:
+            yield attempt.exception
+        finally:
+            unused = _AHEAD.pop(kit, None)
+            if unused is not None and unused.exception() is None:
+                _close(kit, unused.result())
+
+
+def _connected(kit: Path, patience: float) -> Any:
+    """Return NVFlare's session with the server of a kit."""
     need_engine()
     from nvflare.fuel.flare_api.flare_api import new_secure_session
 
-    kit = kit.expanduser().resolve()
     user = _user(kit)
     # NVFlare also prints to the terminal what its exceptions say.
     logging.getLogger("nvflare").setLevel(logging.CRITICAL)
     try:
         with contextlib.redirect_stdout(io.StringIO()):
-            session = new_secure_session(user, str(kit), timeout=patience)
+            return new_secure_session(user, str(kit), timeout=patience)
     except Exception as wrong:
         raise AggregationError(
             f"The server of the kit {kit} does not answer: {wrong}. Is it running, and "
             f"can it be reached from this network?",
             rule="absent",
         ) from wrong
-    try:
-        yield Submission(kit, session)
-    finally:
-        with contextlib.suppress(Exception):
-            session.close()
-        shutil.rmtree(kit / "transfer", ignore_errors=True)
+
+
+def _close(kit: Path, session: Any) -> None:
+    with contextlib.suppress(Exception):
+        session.close()
+    shutil.rmtree(kit / "transfer", ignore_errors=True)
 
 
 def _user(kit: Path) -> str:

@@ -24,7 +24,7 @@ Fisher, On the probable error of a coefficient of correlation deduced from a sma
 sample, Metron 1 (1921): the confidence intervals.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -213,6 +213,10 @@ class Correlation(FederatedEstimator):
     p_value_: Float[Array, "p p"]
 
     _missing = True
+    _estimates: Mapping[str, int | None] = {
+        "correlation_": None,
+        "partial_correlation_": None,
+    }
     _steps = (moments.local_total, moments.local_squares, moments.local_scatter)
 
     def __init__(

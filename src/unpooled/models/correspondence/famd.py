@@ -9,7 +9,7 @@ Numbers have variance 1, and a column of categories the inertia of its categorie
 that neither kind outweighs the other.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -114,6 +114,12 @@ class FAMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator
 
     _missing = True
     _reads_categories = True
+    _estimates: Mapping[str, int | None] = {
+        "eigenvalues_": None,
+        "explained_inertia_ratio_": None,
+        "category_coordinates_": 1,
+        "correlations_": 1,
+    }
     _steps = (
         local_categories,
         local_total,

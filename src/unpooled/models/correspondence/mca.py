@@ -9,7 +9,7 @@ With Q columns and p_k the share of category k, S/N + p pᵀ is 1/N times the Bu
 table of indicators.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -112,6 +112,12 @@ class MCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
 
     _missing = True
     _reads_categories = True
+    _estimates: Mapping[str, int | None] = {
+        "eigenvalues_": None,
+        "explained_inertia_ratio_": None,
+        "category_coordinates_": 1,
+        "proportions_": None,
+    }
     _steps = (
         local_categories,
         local_total,

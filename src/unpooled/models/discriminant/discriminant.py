@@ -30,7 +30,7 @@ Journal of Multivariate Analysis 88 (2004).
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, final
 
@@ -276,6 +276,15 @@ class LinearDiscriminantAnalysis(
         *("within_correlations_", "total_correlations_"),
         *("score_covariance_", "class_score_covariances_"),
     )
+    _estimates: Mapping[str, int | None] = {
+        "scalings_": 1,
+        "eigenvalues_": None,
+        "explained_variance_ratio_": None,
+        "means_": None,
+        "priors_": None,
+        "coef_": None,
+        "intercept_": None,
+    }
     _steps = (
         *(classes, within_scatter, ledoit_wolf, dgep),
         *(moments.local_squares, moments.local_scatter),

@@ -15,7 +15,7 @@ Jöreskog, Some contributions to maximum likelihood factor analysis, Psychometri
 (1967).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -135,6 +135,11 @@ class FactorAnalysis(
     noise_variance_: Float[Array, " p"]
     mean_: Float[Array, " p"]
 
+    _estimates: Mapping[str, int | None] = {
+        "components_": 0,
+        "noise_variance_": None,
+        "explained_variance_ratio_": None,
+    }
     _steps = (moments.local_total, moments.local_squares, moments.local_scatter)
 
     def __init__(

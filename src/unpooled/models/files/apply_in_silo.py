@@ -23,6 +23,7 @@ from unpooled.data.columns import listing
 from unpooled.data.row_blocks import Block
 from unpooled.data.table import Table
 from unpooled.errors import DataError, StudyError
+from unpooled.models.pca.outliers import LEVELS
 from unpooled.party.memory.kept_arrays import KeptArrays
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.view_operations import split_address
@@ -36,7 +37,7 @@ FindKept = Callable[[str], KeptArrays]
 
 
 def apply(
-    model: Any, table: Table, path: Path, kept: FindKept
+    model: Any, table: Table, path: Path, kept: FindKept, *, outliers: bool = False
 ) -> tuple[int, list[str]]:
     """Write a model's scores, or transformed rows, of a whole table.
 
@@ -51,6 +52,10 @@ def apply(
     kept : callable
         Returns what the silo keeps of a fit by its address, for models of which a part
         stays there: the silo's means of `CentreBySite`.
+    outliers : bool, default False
+        Write, behind the scores of a PCA that was fitted with `outliers`, the squared
+        Mahalanobis distance and the Q-residual of each row, and the largest of the
+        levels 95, 99 and 99.9 whose limit one of them is beyond, 0 for none.
 
     Returns
     -------
@@ -64,10 +69,15 @@ def apply(
     if path.exists():
         raise DataError(f"{path} exists. Give another file, or move it away.")
     _check(model)
+    if outliers and "q_limits_" not in vars(_parts(model)[-1]):
+        raise StudyError(
+            "Distances of rows are measured by a PCA that was fitted with "
+            "outliers=True (in a study: outliers = true); this model was not."
+        )
     hidden = path.with_name(f".{secrets.token_hex(4)}{path.suffix}")
     try:
         os.close(os.open(hidden, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        written = _written(hidden, _batches(model, table, kept))
+        written = _written(hidden, _batches(model, table, kept, outliers=outliers))
         # Not `replace`: another process may have made the file meanwhile.
         os.link(hidden, path)
     except OSError as wrong:
@@ -123,7 +133,7 @@ def _written(
 
 
 def _batches(
-    model: Any, table: Table, kept: FindKept
+    model: Any, table: Table, kept: FindKept, *, outliers: bool
 ) -> "Iterator[pyarrow.RecordBatch]":
     import pyarrow
 
@@ -139,6 +149,9 @@ def _batches(
             names = [value_names[j] for j in _places(part, value_names)]
             values = _transformed(part, selected, names, set(coded), kept)
             value_names = _names(part, values.shape[1], others)
+            if outliers and part is _parts(model)[-1]:
+                values = np.column_stack([values, *_distances(part, selected)])
+                value_names += ["mahalanobis", "q_residual", "beyond"]
         made = [*others, *value_names]
         arrays = [_other(block, name, schema) for name in others]
         arrays += [pyarrow.array(column) for column in _typed(values)]
@@ -187,6 +200,17 @@ def _transformed(
             f"study {study}, and there are none: it did not take part, or forgot the "
             f"study."
         ) from absent
+
+
+def _distances(part: Any, rows: Shaped[Array, "n p"]) -> tuple[Array, Array, Array]:
+    """Return both distances of rows, and the level that they are beyond."""
+    rows = rows.astype(float)
+    squares, left = part.mahalanobis(rows), part.q_residuals(rows)
+    far = np.maximum(
+        np.searchsorted(part.mahalanobis_limits_, squares),
+        np.searchsorted(part.q_limits_, left),
+    )
+    return squares, left, np.array([0.0, *(100.0 * level for level in LEVELS)])[far]
 
 
 def _typed(values: Shaped[Array, "n q"]) -> Iterator[Array]:

@@ -152,7 +152,7 @@ def _encoded_array(
         arrays[member] = np.asarray(value)
         return {kind: member}
     texts = np.asarray(value)
-    if texts.dtype.kind not in "OU" or not all(isinstance(t, str) for t in texts.flat):
+    if texts.dtype.kind not in "OU" or not _all_texts(texts):
         raise StudyError(
             f"{name} is an array of {value.dtype}: not numbers, not texts."
         )
@@ -196,4 +196,9 @@ def _texts(items: Any, as_objects: bool) -> Array:
 
 
 def _all_texts(texts: Array) -> bool:
-    return all(isinstance(text, str) for text in texts.flat)
+    """Whether an array has texts alone, or objects that are texts and numbers."""
+    return all(
+        isinstance(text, str)
+        or (texts.dtype == object and type(text) is float and math.isfinite(text))
+        for text in texts.flat
+    )

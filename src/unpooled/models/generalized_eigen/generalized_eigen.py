@@ -199,6 +199,8 @@ class GeneralizedEigen(
     eigenvectors_: Float[Array, "p k"]
     eigenvalues_: Float[Array, " k"]
 
+    _estimates: Mapping[str, int | None] = {"eigenvectors_": 1, "eigenvalues_": None}
+
     def __init__(
         self,
         n_components: int = 1,

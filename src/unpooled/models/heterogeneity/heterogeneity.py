@@ -23,7 +23,7 @@ Box, A general distribution theory for a class of likelihood criteria, Biometrik
 (1949).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -333,6 +333,12 @@ class Heterogeneity(FederatedEstimator):
         *("component_f_statistic_", "component_p_value_", "component_p_adjusted_"),
         *("component_spread_f_statistic_", "component_spread_p_value_"),
     )
+    _estimates: Mapping[str, int | None] = {
+        "eta_squared_": None,
+        "components_": 0,
+        "component_variance_ratio_": None,
+        "component_eta_squared_": None,
+    }
     _steps = (moments.local_total,)
 
     def __init__(

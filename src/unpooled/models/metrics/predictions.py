@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from unpooled.arrays import Array
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation, PredictedBy
 from unpooled.protocol.step import Step
@@ -23,7 +22,9 @@ def predicted(
     view: Federation,
     step: Step,
     columns: Sequence[str],
-    arguments: Mapping[str, Array],
+    arguments: Mapping[str, Any],
+    *,
+    kept_of: str = "",
 ) -> Federation:
     """Return the view of a model's predictions; nothing leaves a silo.
 
@@ -39,11 +40,12 @@ def predicted(
         Declared with `derived`.
     columns : sequence of str
         Names of the columns that it makes.
-    arguments : mapping of str to array
+    arguments : mapping of str to object
         The step's arguments.
+    kept_of : str, optional
+        Address of the fit of which the step reads what the silos kept.
     """
-    public: Mapping[str, Any] = arguments
-    made = view.derive(step, columns, **public)
+    made = view.derive(step, columns, kept_of=kept_of, **arguments)
     made.predicted_by = PredictedBy(model, method, view)
     return made
 

@@ -6,6 +6,9 @@
     candidate 2   the same; what it asks alike was asked before
     all           fold 1 ... 5 of every candidate ── scores, in the same messages
 
+A jackknife is made of such fits too: of all rows, and without each of some blocks. They
+share the messages of the first candidate's.
+
 Silos that follow run all of it as one call, so that they know the folds, the models and
 the scores that are asked for.
 """
@@ -31,6 +34,12 @@ from unpooled.models.metrics.classification import (
     confusion,
 )
 from unpooled.models.metrics.regression import r2_score, root_mean_squared_error
+from unpooled.models.model_selection.jackknife import (
+    ALIGNMENTS,
+    Jackknife,
+    jackknife_of,
+    replicated,
+)
 from unpooled.models.model_selection.scoring import last_step, scorers, suited_scorers
 from unpooled.models.preprocessing.column_transformer import ColumnTransformer
 from unpooled.models.preprocessing.imputer import SimpleImputer
@@ -51,7 +60,7 @@ FILLED_WITHIN_FOLDS = (
 class CrossValidation(FederatedEstimator):
     """The scores of a model on folds that it was not fitted on.
 
-    `cross_validate` and `GridSearchCV` run it, and studies do.
+    `cross_validate`, `GridSearchCV` and `jackknife` run it, and studies do.
 
     Parameters
     ----------
@@ -60,7 +69,8 @@ class CrossValidation(FederatedEstimator):
     candidates : sequence of dict, optional
         Parameters of the estimator to try; by default those that it has.
     cv : int, default 5
-        Number of folds: those of ``federation.folds(cv)``.
+        Number of folds: those of ``federation.folds(cv)``. With `n_blocks` it may be 0,
+        for no scores.
     scoring : str or sequence of str, optional
         Names of scores; the model's own by default.
     train_scores : bool, default False
@@ -73,6 +83,9 @@ class CrossValidation(FederatedEstimator):
         For studies. Without `scoring`, take all scores that suit the model in place of
         its own; and keep what the scores were computed from, for which nothing else is
         opened.
+    n_blocks : int, default 0
+        Number of blocks of a delete-one-block jackknife of the estimator as it is:
+        those of ``federation.folds(n_blocks, shuffle=False)``. 0 for none.
 
     Attributes
     ----------
@@ -113,6 +126,7 @@ class CrossValidation(FederatedEstimator):
         shuffle: bool = True,
         random_state: int | None = None,
         details: bool = False,
+        n_blocks: int = 0,
     ) -> None:
         self.estimator = estimator
         self.candidates = candidates
@@ -122,6 +136,7 @@ class CrossValidation(FederatedEstimator):
         self.shuffle = shuffle
         self.random_state = random_state
         self.details = details
+        self.n_blocks = n_blocks
 
     def _fit(self, federation: Federation, y: Any) -> None:
         scores = scorers(self.scoring)
@@ -130,9 +145,12 @@ class CrossValidation(FederatedEstimator):
                 f"estimator={self.estimator!r}; give a model of unpooled, or a "
                 f"scikit-learn Pipeline of such."
             )
-        folds = federation.folds(
-            self.cv, shuffle=self.shuffle, random_state=self.random_state
-        )
+        folds = []
+        if self.cv or not self.n_blocks:
+            folds = federation.folds(
+                self.cv, shuffle=self.shuffle, random_state=self.random_state
+            )
+        jackknifed = self._jackknifed(federation, y)
         candidates = [{}] if self.candidates is None else list(self.candidates)
         if federation.coordinator.planned:
             if fills_within_folds(self.estimator):
@@ -147,8 +165,16 @@ class CrossValidation(FederatedEstimator):
             fits = [(train, partial(_fitted, self.estimator, candidate, y))
                     for train, _ in folds]  # fmt: skip
             began = time.perf_counter()
-            models.append(rounds.run(fits))
+            models.append(rounds.run([*fits, *jackknifed]))
             fit_times.append(time.perf_counter() - began)
+            if jackknifed:
+                # Of all rows, and without each block: once, with the first candidate.
+                self._replicates = models[0][len(folds) :]
+                models[0], jackknifed = models[0][: len(folds)], []
+        if not folds:
+            # Not part of the result either, as below.
+            self._models, self._seconds = models, (fit_times, 0.0)
+            return
         if self.details and self.scoring is None:
             scores = suited_scorers([model for fold in models for model in fold])
         sides = {"test": 1, "train": 0} if self.train_scores else {"test": 1}
@@ -183,6 +209,30 @@ class CrossValidation(FederatedEstimator):
                 dict(zip(scores, by_fold, strict=False)),
                 dict(zip(details, rest, strict=True)),
             )
+
+    def _jackknifed(
+        self, federation: Federation, y: Any
+    ) -> list[tuple[Federation, Callable[[Federation], Any]]]:
+        """Return the fits of the jackknife: of all rows, and without each block."""
+        if not self.n_blocks:
+            return []
+        part = replicated(self.estimator)
+        blocks = federation.folds(self.n_blocks, shuffle=False)
+        return [
+            (federation, partial(_fitted, self.estimator, {}, y)),
+            *((rest, partial(_fitted, part, {}, y)) for rest, _ in blocks),
+        ]
+
+    def jackknife(self, **options: Any) -> Jackknife:
+        """Return the jackknife, after a fit with `n_blocks`; see `jackknife_of`."""
+        whole, *parts = self._replicates
+        scores = getattr(self, "test_scores_", {})
+        return jackknife_of(
+            whole,
+            parts,
+            test_scores={name: own[0] for name, own in scores.items()},
+            **options,
+        )
 
     def _keep_details(
         self, scores: Mapping[str, Sequence[Any]], details: Mapping[str, Sequence[Any]]
@@ -349,3 +399,90 @@ def cross_validate(
             if wanted:
                 result[f"{side}_{name}"] = values[0]
     return result
+
+
+def jackknife(
+    estimator: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    n_blocks: int = 10,
+    attributes: Iterable[str] | None = None,
+    align: str = "signs",
+    cv: int = 0,
+    scoring: Any = None,
+) -> Jackknife:
+    """Return standard errors of what a model estimates, by deleting blocks of rows.
+
+    Parameters
+    ----------
+    estimator : estimator or Pipeline
+        A model of this library, or a scikit-learn Pipeline of such; not changed. Of a
+        Pipeline the estimates are those of the last step, and the steps before it are
+        fitted without each block too.
+    X : Federation
+        A federation by rows, or a view of one.
+    y : str or sequence of str, optional
+        As for ``estimator.fit``.
+    n_blocks : int, default 10
+        g, from 2 to 20: the blocks are those of ``X.folds(n_blocks, shuffle=False)``,
+        unions of the at most 20 blocks that each silo cuts its rows into.
+    attributes : sequence of str, optional
+        Fitted attributes, such as ``["components_"]``; by default those that estimate
+        something of the population. One that grows with the sample size has no
+        standard error that means anything.
+    align : {"signs", "rotation"}, default "signs"
+        How directions, such as components, are brought near those of all rows: by
+        their signs, or by an orthogonal rotation among the k of them (Procrustes),
+        which is for models whose span matters and whose axes do not.
+    cv : int, default 0
+        Number of folds of a cross-validation in the same rounds; 0 for none. They are
+        those of ``X.folds(cv, shuffle=False)``: unions of the jackknife's blocks where
+        cv divides `n_blocks`, so that folds and blocks differ in nothing smaller.
+    scoring : str or sequence of str, optional
+        Of the cross-validation, as of `cross_validate`.
+
+    Returns
+    -------
+    Jackknife
+        Estimates, standard errors, bias, intervals; a model's own standard errors
+        beside them, and the model that was fitted on all rows. Prints as a table.
+
+    Raises
+    ------
+    DataError
+        For a model with `privacy`, a number of components that a rule finds, or where
+        fits without a block have results of other shapes.
+    ReleaseRefusedError
+        Where a silo's policy refuses, such as blocks with few rows for the number of
+        columns, or more numbers than `max_released_share` leaves.
+
+    Notes
+    -----
+    Released is what a fit releases, for all rows and without each block: ``g + 1``
+    times the numbers of one fit, which count in `max_released_share`. All fits share
+    their messages, so that the rounds are those of one fit; with `cv` one fit's and one
+    score's. Every two fits differ in a union of the silos' blocks.
+
+    It is the jackknife for blocks of unequal sizes (Busing, Meijer and van der Leeden,
+    1999). Rows are to be independent. Where silos differ and a small silo has fewer
+    blocks than others, blocks differ in which silos they have rows of, and standard
+    errors are too large rather than too small.
+
+    Examples
+    --------
+    >>> found = up.jackknife(up.PCA(2), federation)
+    >>> found.standard_errors["explained_variance_"]
+    """
+    if align not in ALIGNMENTS:
+        raise DataError(f'align={align!r}; choose "signs" or "rotation".')
+    if not n_blocks:
+        raise DataError("n_blocks=0; choose from 2 to 20 blocks.")
+    validation = CrossValidation(
+        estimator,
+        cv=cv,
+        scoring=scoring,
+        shuffle=False,
+        n_blocks=n_blocks,
+    ).fit(X, y)
+    return validation.jackknife(align=align, attributes=attributes)

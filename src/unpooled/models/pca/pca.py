@@ -16,7 +16,8 @@ lead to the same components another way, each in a file of this folder:
     gossip        column partitions, summed among neighbours
     update        rows appended or replaced, silos that joined or left
 
-and standard_errors adds a round that says how far the components are determined.
+and standard_errors adds a round that says how far the components are determined,
+outliers one that counts the rows far from them.
 
 References
 ----------
@@ -45,14 +46,18 @@ from unpooled.models.pca import (
     gossip,
     krylov,
     likelihood,
+    outliers,
+    press,
     private,
     standard_errors,
     update,
 )
 from unpooled.models.pca.component_number import component_numbers
+from unpooled.models.pca.outliers import OUTLIERS, distances_of
 from unpooled.models.pca.pca_results import pca_exhibits
 from unpooled.models.pca.rotated_loadings import RotatedLoadings, rotated_loadings
 from unpooled.models.pca.spectrum import (
+    ALL_PAIRS,
     RULES,
     Iteration,
     Spectrum,
@@ -72,8 +77,14 @@ from unpooled.secure.noise import GaussianPrivacy
 # Attributes of a fit by an iterative solver, with privacy, or after an update.
 _OF_SOME_FITS = ("n_iter_", "residuals_", "gap_", "privacy_", "origin_")
 _OF_SOME_FITS += ("signal_to_noise_", "mixing_steps_", "spectral_gap_")
-_OF_SOME_FITS += ("eigenvalues_", "feature_variance_", *STANDARD_ERRORS)
-_OF_SOME_FITS += ("component_numbers_", "parallel_reference_", "kmo_", "bartlett_")
+_OF_SOME_FITS += ("eigenvalues_", "feature_variance_", *STANDARD_ERRORS, *OUTLIERS)
+_OF_SOME_FITS += (
+    "press_",
+    "component_numbers_",
+    "parallel_reference_",
+    "kmo_",
+    "bartlett_",
+)
 # Values of `svd_solver`, beside "auto", by partition.
 SOLVERS = {
     "rows": ("covariance_eigh", "krylov"),
@@ -101,12 +112,17 @@ def projected(
     return (X - mean) @ components.T / scale
 
 
+def no_spare_pairs(p: int, k: int) -> int:
+    """Return that no directions are needed beyond the k components."""
+    return 0
+
+
 def principal_components(
     S: Float[Array, "p p"],
     N: int,
     mean: Float[Array, " p"],
     wanted: Wanted,
-    spare: Callable[[int, int], int] = lambda p, k: 0,
+    spare: Callable[[int, int], int] = no_spare_pairs,
     attributes: Mapping[str, Any] | None = None,
 ) -> Spectrum:
     """Return the leading components of a scatter, which is overwritten.
@@ -161,11 +177,12 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
 
     Parameters
     ----------
-    n_components : int, float in (0, 1), {"parallel", "map", "mle"} or None
+    n_components : int, float in (0, 1), one of four rules or None
         Number of components, or share of the variance that they are to explain; None,
-        the default, keeps all. A rule finds the number, at least 1: Horn's parallel
-        analysis or Velicer's minimum average partial, both of the correlation matrix,
-        or Minka's maximum likelihood, of the covariance matrix.
+        the default, keeps all. A rule finds the number, at least 1: "parallel", Horn's
+        parallel analysis, or "map", Velicer's minimum average partial, both of the
+        correlation matrix; "mle", Minka's maximum likelihood, of the covariance matrix;
+        or "press", the smallest cross-validated error of reconstruction.
     svd_solver : {"auto", "covariance_eigh", "krylov", "gram", "gossip"}, default "auto"
         "covariance_eigh" sums the scatter (the cross-product matrix about the mean),
         p (p + 1) / 2 numbers per silo, in three rounds. "krylov" sums its products with
@@ -196,6 +213,12 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     standard_errors : bool or "variances", default False
         Whether one more round gives standard errors of variances and loadings, or of
         variances alone, for `svd_solver` "covariance_eigh".
+    outliers : bool, default False
+        Whether one more round counts the rows far from the components, for `svd_solver`
+        "covariance_eigh" and at most 256 columns.
+    cv : int, default 5
+        Only with "press": number of folds, those of ``federation.folds(cv,
+        shuffle=False)``.
     scores : {"coordinator", "parties"} or None, default "coordinator"
         Who receives the scores on a column partition: the coordinator, the silos
         alone, or nobody. On a row partition scores stay in the silos.
@@ -236,7 +259,12 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         column partition.
     component_numbers_ : dict of str to int
         Only where a rule finds the number: what each says, "parallel", "map", "mle",
-        "kaiser" (eigenvalues of correlations above 1) and "broken_stick".
+        "kaiser" (eigenvalues of correlations above 1) and "broken_stick"; with
+        ``n_components="press"`` also "press".
+    press_ : (l,) array
+        Only with ``n_components="press"``: the predictive residual sum of squares of
+        all rows, with 0, 1, ... components of the folds that a row is not in. Each
+        cell is predicted from the row's other cells.
     parallel_reference_ : (p,) array
         Only where a rule finds the number: 95 % quantiles of the eigenvalues of
         correlations between uncorrelated normal columns, for N rows.
@@ -273,6 +301,16 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     standard_errors_of_ : {"covariance", "correlations"}
         Only with `standard_errors`: whether the columns were taken as given, or as
         standardised by deviations that were estimated from the same rows.
+    mahalanobis_limits_ : (3,) array
+        Only with `outliers`: squared Mahalanobis distances within which 95, 99 and
+        99.9 % of normal rows lie.
+    q_limits_ : (3,) array
+        Only with `outliers`: the same of Q-residuals, the squared distances from the
+        span of the components; infinite where there is no other direction.
+    n_beyond_mahalanobis_ : (3,) array of int
+        Only with `outliers`: number of rows of all silos beyond these limits.
+    n_beyond_q_ : (3,) array of int
+        Only with `outliers`: the same of Q-residuals.
     n_iter_ : int
         Only with iterative solvers: rounds in which a block was multiplied.
     residuals_ : (k,) array
@@ -316,11 +354,17 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     model, and its file, have numbers that follow from these totals beyond the k
     components asked for: `eigenvalues_` and `feature_variance_`.
 
+    With ``n_components="press"`` the same totals of all rows without each fold too:
+    ``cv + 1`` times the numbers of a fit.
+
     With `standard_errors` k p + k more totals are released: the squared influence of
     each row on every loading and variance of the k components, added over all rows
     (with "variances" k of them). Standard errors are ``sqrt(sum) / N``, to first order
     and without an assumption of normality; `unpooled.models.pca.standard_errors` has
     the formulas. Confidence intervals at 95 % are the estimates ± 1.96 standard errors.
+
+    With `outliers` six more totals are released: how many rows lie beyond each limit.
+    Which rows these are, each silo finds for itself (`unpooled silo apply --outliers`).
 
     On a column partition the totals are the sum of squares of all columns about their
     means, one number, and the N × N Gram matrix, or with "krylov" its products with
@@ -365,11 +409,16 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         *("explained_variance_se_normal_", "components_se_normal_"),
         "signal_to_noise_",
     )
+    _estimates: Mapping[str, int | None] = {
+        "components_": 0,
+        "explained_variance_": None,
+        "explained_variance_ratio_": None,
+    }
     _scored_by = ("log_likelihood",)
     _steps = (
         *(moments.local_total, moments.local_squares, moments.local_scatter),
         *(krylov, columns, gossip, compression, private, update, likelihood),
-        standard_errors,
+        *(standard_errors, outliers),
     )
 
     def __init__(
@@ -385,6 +434,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         rank: int | None = None,
         topology: Any = "complete",
         standard_errors: Any = False,
+        outliers: bool = False,
+        cv: int = 5,
         scores: str | None = "coordinator",
         random_state: Any = None,
     ) -> None:
@@ -398,6 +449,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         self.rank = rank
         self.topology = topology
         self.standard_errors = standard_errors
+        self.outliers = outliers
+        self.cv = cv
         self.scores = scores
         self.random_state = random_state
 
@@ -445,6 +498,15 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         if solver != "covariance_eigh":
             self._set_attributes(self._solved_by(solver, federation, wanted))
             return
+        if self.n_components == "press":
+            # The same three rounds, of all rows and of all without each fold.
+            whole, *parts = press.pooled_moments(federation, self.cv)
+            planned = federation.coordinator.planned
+            errors = None if planned else press.press(whole, parts)
+            self._set_exact_attributes(
+                federation, whole.S, whole.N, whole.mean, wanted, errors
+            )
+            return
         # Round 1: the sample size and the mean of all rows.
         N, mean = pooled_mean(federation)
         check_rows_suffice(wanted, N, federation.n_features)
@@ -463,35 +525,44 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         N: int,
         mean: Float[Array, " p"],
         wanted: Wanted,
+        press_: Float[Array, " l"] | None = None,
     ) -> None:
-        """Set the components of a scatter, which is overwritten, and their errors."""
+        """Set the components of a scatter, which is overwritten, and their errors.
+
+        `press_` are the errors of reconstruction, where folds were fitted.
+        """
         by_rule: dict[str, Any] = {}
         if isinstance(self.n_components, str) and not federation.coordinator.planned:
             rng = check_random_state(federation.seed(self.random_state))
-            found = component_numbers(S / (N - 1), N, rng)
-            wanted = max(found.by_rule[self.n_components], 1)
+            numbers = component_numbers(S / (N - 1), N, rng)
+            if press_ is not None:
+                numbers.by_rule["press"] = int(np.argmin(press_))
+            wanted = max(numbers.by_rule[self.n_components], 1)
             by_rule = {
-                "component_numbers_": found.by_rule,
-                "parallel_reference_": found.reference,
-                "kmo_": found.kmo,
-                "bartlett_": found.bartlett,
+                "component_numbers_": numbers.by_rule,
+                "parallel_reference_": numbers.reference,
+                "kmo_": numbers.kmo,
+                "bartlett_": numbers.bartlett,
             }
-        if not self.standard_errors:
-            self._set_attributes(
-                principal_components(S, N, mean, wanted, attributes=by_rule)
-            )
-            return
-        spectrum = principal_components(
-            S, N, mean, wanted, standard_errors.spare_pairs, by_rule
-        )
+            if press_ is not None:
+                by_rule["press_"] = press_
+        spare = standard_errors.spare_pairs if self.standard_errors else no_spare_pairs
+        spectrum = principal_components(S, N, mean, wanted, spare, by_rule)
         self._set_attributes(spectrum)
-        # Round 4: squared influences of the rows on the components just found.
-        found = standard_errors.standard_errors(
-            federation,
-            standard_errors.Eigenpairs.of(spectrum),
-            self.n_components_,
-            of_loadings=self.standard_errors is True,
-        )
+        found: dict[str, Any] = {}
+        if self.standard_errors:
+            # Squared influences of the rows on the components just found.
+            found |= standard_errors.standard_errors(
+                federation,
+                standard_errors.Eigenpairs.of(spectrum),
+                self.n_components_,
+                of_loadings=self.standard_errors is True,
+            )
+        if self.outliers:
+            k, every = self.n_components_, vars(self)["eigenvalues_"]
+            found |= outliers.outliers(
+                federation, mean, self.components_, every[:k], every[k:]
+            )
         for name, value in found.items():
             setattr(self, name, value)
 
@@ -556,6 +627,18 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
                 "Standard errors take the exact scatter of a row partition: leave "
                 "privacy, bits and rank at their defaults."
             )
+        if self.outliers:
+            exact = self.svd_solver in ("auto", "covariance_eigh") and not of_rows
+            if federation.partition == "columns" or not exact:
+                raise DataError(
+                    "outliers=True takes the exact scatter of a row partition: "
+                    'svd_solver="covariance_eigh", without privacy, bits or rank.'
+                )
+            if federation.n_features > ALL_PAIRS:
+                raise DataError(
+                    f"outliers=True takes all variances, which are computed of up to "
+                    f"{ALL_PAIRS} columns; there are {federation.n_features}."
+                )
         if self.scores not in ("coordinator", "parties", None):
             raise DataError(
                 f'scores={self.scores!r}; choose "coordinator", "parties" or None.'
@@ -591,7 +674,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
             return "private"
         if self._is_compressed():
             return "compressed"
-        if self.standard_errors or isinstance(self.n_components, str):
+        if self.standard_errors or self.outliers or isinstance(self.n_components, str):
             return "covariance_eigh"
         if self.svd_solver != "auto":
             return self.svd_solver
@@ -661,6 +744,42 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         X = validate_data(self, X, reset=False, accept_sparse="csr", dtype="float64")
         scores = X @ self.components_.T - self.mean_ @ self.components_.T
         return scores / self._scale()
+
+    def mahalanobis(self, X: Any) -> Float[Array, " n"]:
+        """Return the squared Mahalanobis distance of each row within the components.
+
+        Parameters
+        ----------
+        X : (n, p) array-like
+            Rows.
+
+        Returns
+        -------
+        (n,) array
+            Squared scores in units of the variances, added: Hotelling's T².
+        """
+        return self._distances(X)[0]
+
+    def q_residuals(self, X: Any) -> Float[Array, " n"]:
+        """Return the squared distance of each row from the span of the components.
+
+        Parameters
+        ----------
+        X : (n, p) array-like
+            Rows.
+
+        Returns
+        -------
+        (n,) array
+            In squared units of the columns.
+        """
+        return self._distances(X)[1]
+
+    def _distances(self, X: Any) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
+        rows = self._check_rows(X)
+        return distances_of(
+            rows, self.mean_, self.components_, self.explained_variance_
+        )
 
     def inverse_transform(self, X: Any) -> Float[Array, "n p"]:
         """Return the rows of given scores, as far as k components determine them.
@@ -783,6 +902,10 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
             raise DataError(
                 "update takes exact moments: fit with privacy, bits and rank at their "
                 "defaults, or fit anew."
+            )
+        if self.n_components == "press":
+            raise DataError(
+                'update sums no folds, which n_components="press" takes. Fit anew.'
             )
         if hasattr(self, "n_iter_"):
             raise DataError(

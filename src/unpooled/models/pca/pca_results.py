@@ -20,6 +20,7 @@ from unpooled.models.pca.column_measures import (
     covariances,
     explains_everything,
 )
+from unpooled.models.pca.outliers import LEVELS
 from unpooled.models.pca.standard_errors import NORMAL_95
 from unpooled.results.exhibits import (
     MOST_ROWS,
@@ -76,6 +77,7 @@ def pca_exhibits(model: "PCA", columns: Sequence[str]) -> list[Exhibit]:
             vars(model).get("components_se_"),
         )
         exhibits += _certainty(model, columns)
+        exhibits += _outliers(model)
         exhibits += _column_measures(model, columns)
     if "mean_" in vars(model) and not _standardised(model):
         values = {"Mean": model.mean_}
@@ -250,6 +252,7 @@ _RULES = {
     "mle": "maximum likelihood (Minka)",
     "kaiser": "eigenvalues of correlations above 1 (Kaiser)",
     "broken_stick": "broken stick",
+    "press": "cross-validated reconstruction (PRESS)",
 }
 
 
@@ -265,8 +268,17 @@ def _numbers(model: "PCA") -> Exhibit:
     )
     rows = [(_RULES[name], n) for name, n in model.component_numbers_.items()]
     columns = (Column("Rule"), Column("Components", "count"))
-    table = Table("component_numbers", columns, rows)
-    return Exhibit("Number of components", text, [table])
+    tables = [Table("component_numbers", columns, rows)]
+    if "press_" in vars(model):
+        text += (
+            f" PRESS is the sum of squared errors where each cell of a row is "
+            f"predicted from the row’s others, by components of the {model.cv - 1} "
+            f"folds that the row is not in."
+        )
+        errors = [(f"{k}", float(value)) for k, value in enumerate(model.press_)]
+        heads = (Column("Components"), Column("PRESS", "number"))
+        tables.append(Table("press", heads, errors))
+    return Exhibit("Number of components", text, tables)
 
 
 def _signal(model: "PCA") -> Exhibit:
@@ -312,6 +324,42 @@ def drivers(
             f"average of {per_cent(1 / p)}."
         )
     return " ".join(sentences)
+
+
+def _outliers(model: "PCA") -> list[Exhibit]:
+    """Return how many rows lie far from the components, where the fit has it."""
+    fitted = vars(model)
+    if "n_beyond_q_" not in fitted:
+        return []
+    heads = (
+        Column("Normal rows within", "text", "level"),
+        Column("T² limit", "number", "mahalanobis_limit"),
+        Column("Rows beyond", "count", "beyond_mahalanobis"),
+        Column("Q limit", "number", "q_limit"),
+        Column("Rows beyond", "count", "beyond_q"),
+        Column("Expected", "number", "expected"),
+    )
+    N = model.n_samples_
+    rows = [
+        (per_cent(level), float(t), int(n_t), float(q), int(n_q), (1 - level) * N)
+        for level, t, n_t, q, n_q in zip(
+            LEVELS,
+            fitted["mahalanobis_limits_"],
+            fitted["n_beyond_mahalanobis_"],
+            fitted["q_limits_"],
+            fitted["n_beyond_q_"],
+            strict=True,
+        )
+    ]
+    text = (
+        "T² is the squared Mahalanobis distance within the components, Q the squared "
+        "distance from their span. Many more rows beyond a limit than expected mean "
+        "heavy tails, or single rows that are far away: each silo finds its own with "
+        "unpooled silo apply MODEL --outliers."
+    )
+    return [
+        Exhibit("Rows far from the components", text, [Table("outliers", heads, rows)])
+    ]
 
 
 def _certainty(model: "PCA", columns: Sequence[str]) -> list[Exhibit]:

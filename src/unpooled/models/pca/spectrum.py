@@ -15,11 +15,11 @@ from unpooled.linalg.ritz import RitzPairs
 
 # `n_components` after it was checked: a number, a share of variance, or all.
 Wanted = int | float | None
-# Rules that find the number from the covariance matrix.
-RULES = ("parallel", "map", "mle")
+# Rules that find the number from the covariance matrix, or from those of folds.
+RULES = ("parallel", "map", "mle", "press")
 
 # Up to this size all eigenvalues cost no more than a few.
-_SMALL = 256
+ALL_PAIRS = 256
 
 
 @final
@@ -160,7 +160,7 @@ def leading_components(
     p = len(S)
     if isinstance(wanted, int):
         n_vectors = wanted + spare(p, wanted)
-        n_values = min(n_vectors + (n_vectors > wanted), p) if p > _SMALL else p
+        n_values = min(n_vectors + (n_vectors > wanted), p) if p > ALL_PAIRS else p
         values, vectors = leading_eigenpairs(S, n_values, n_vectors)
         return wanted, values, vectors
 

@@ -30,7 +30,7 @@ from unpooled.data.columns import listing
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.lookup_table import Words, names_in
-from unpooled.protocol.step import Step, release, summed
+from unpooled.protocol.step import Step, public, release, summed
 
 # A byte for the kind and the name in UTF-8, three bytes to a word: float64 holds the
 # product of a word and a count exactly, for counts up to 2^29. Two words of a hash
@@ -71,13 +71,52 @@ def local_categories(
 
     `number` is that of the table: each has other cells for a name.
     """
-    tables = np.zeros((cells.shape[1], n_cells, 1 + WORDS))
-    for table, column in zip(tables, cells.T, strict=True):
+    tables = list[Float[Array, "c w"]]()
+    for column in cells.T:
         codes, counts = np.unique(column, return_counts=True)
-        for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
-            words = _words_of(code, dictionary)
-            table[_places(words, n_cells, number)] += count * np.array([1, *words])
-    return {"names": tables}
+        names = [_name_of(code, dictionary) for code in codes.tolist()]
+        tables.append(_table(names, counts.tolist(), n_cells, number))
+    return {"names": np.array(tables)}
+
+
+@summed(
+    takes={
+        "n_cells": "size c",
+        "least": public(
+            "",
+            "how many rows of a silo have a value that it names, at least",
+            least="min_rows_per_class",
+        ),
+    },
+    names=release(
+        f"p c {1 + WORDS}",
+        meaning="the values of each column that enough rows of a silo share, and how "
+        "many rows have them, added into the cells of a table that is read after it is "
+        "added over all silos (invertible Bloom lookup table)",
+        counts="names",
+        repeats=1 + WORDS,
+    ),
+)
+def local_values(
+    X: Float[Array, "n p"], *, n_cells: int, number: int, least: int
+) -> dict[str, Any]:
+    """Add the values that `least` rows share, and their counts, to a table's cells.
+
+    All other values are "other" together, and missing cells are left out.
+    """
+    if np.isinf(X).any():
+        raise DataError("A cell is infinite.", rule="infinite_values")
+    tables = list[Float[Array, "c w"]]()
+    for column in X.T:
+        # 0 and -0 are one value.
+        own, n_rows = np.unique(column[~np.isnan(column)] + 0.0, return_counts=True)
+        many = n_rows >= least
+        names = [_TEXT + repr(value).encode() for value in own[many].tolist()]
+        counts = n_rows[many].tolist()
+        if others := int(n_rows[~many].sum()):
+            names, counts = [*names, _OTHER], [*counts, others]
+        tables.append(_table(names, counts, n_cells, number))
+    return {"names": np.array(tables)}
 
 
 @final
@@ -131,6 +170,28 @@ def agreed_categories(
         Where a column holds numbers, or has more than `MOST_CATEGORIES` names.
     """
     check_categorical(federation)
+    return agreed_names(federation, step)
+
+
+def agreed_names(
+    federation: Federation, step: Step, **arguments: Any
+) -> list[Categories]:
+    """Return the names that a step adds into tables, of each column of a view.
+
+    Parameters
+    ----------
+    federation : Federation
+        The view.
+    step : Step
+        With the arguments and the array of `local_categories`.
+    **arguments
+        Further arguments of the step.
+
+    Raises
+    ------
+    DataError
+        Where a column has more than `MOST_CATEGORIES` names.
+    """
     columns = federation.feature_names
     found, tables = dict[str, Categories](), dict[str, Float[Array, "l w"]]()
     for n_before, size in enumerate(SIZES):
@@ -138,7 +199,7 @@ def agreed_categories(
         if not left:
             break
         view = federation if len(left) == len(columns) else federation.select(left)
-        totals = view.sum(step, n_cells=size, number=n_before)["names"]
+        totals = view.sum(step, n_cells=size, number=n_before, **arguments)["names"]
         if federation.coordinator.planned:
             return [_planned(federation.coordinator.n_rows)] * len(columns)
         # Of more tables each name has more cells, which then are its own less often.
@@ -188,16 +249,30 @@ def _planned(n_rows: int) -> Categories:
     return Categories(names, np.full(_PLANNED, max(n_rows // _PLANNED, 1)))
 
 
-def _words_of(code: float, dictionary: Mapping[float, str]) -> list[int]:
-    """Return a code's name as whole numbers below 2^24."""
+def _name_of(code: float, dictionary: Mapping[float, str]) -> bytes:
+    """Return a code's kind and name in UTF-8."""
     if np.isnan(code):
-        name = _MISSING
-    elif code == OTHER:
-        name = _OTHER
-    elif code in dictionary:
-        name = _TEXT + dictionary[code].encode()
-    else:
-        raise DataError("A column holds numbers.", rule="categories")
+        return _MISSING
+    if code == OTHER:
+        return _OTHER
+    if code in dictionary:
+        return _TEXT + dictionary[code].encode()
+    raise DataError("A column holds numbers.", rule="categories")
+
+
+def _table(
+    names: Sequence[bytes], counts: Sequence[int], n_cells: int, number: int
+) -> Float[Array, "c w"]:
+    """Return a table's cells with names and their counts added into them."""
+    table = np.zeros((n_cells, 1 + WORDS))
+    for name, count in zip(names, counts, strict=True):
+        words = _words_of(name)
+        table[_places(words, n_cells, number)] += count * np.array([1, *words])
+    return table
+
+
+def _words_of(name: bytes) -> list[int]:
+    """Return a name as whole numbers below 2^24."""
     name = _hashed(name) + name.ljust(1 + MOST_BYTES, b"\0")
     return [
         int.from_bytes(name[start : start + _BYTES])

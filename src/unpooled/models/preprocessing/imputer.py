@@ -1,4 +1,4 @@
-"""Imputation: missing cells are filled with column means or medians of all silos.
+"""Imputation: missing cells are filled with a statistic of the column over all silos.
 
     round 1   silos ── the number of observed cells of each column ────────> counts
     mean
@@ -6,6 +6,9 @@
               mean_j = total_j / count_j
     median
       then    a search by counts or in secret: `unpooled.models.description.quantiles`
+
+    most_frequent      `unpooled.models.preprocessing.most_frequent`
+    add_indicator      one more round: the number of missing cells of each column
 
 Each silo judges the counts before it sends the sums: the mean of a single cell would be
 that person's value. A column without a value in one silo is no error, as long as
@@ -20,7 +23,9 @@ import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from unpooled.arrays import Array, Float, Int
+from unpooled.arrays import Array, Bool, Float, Int, Shaped
+from unpooled.data.categories import category_code, category_name
+from unpooled.data.columns import listing
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.models.base import FederatedEstimator
@@ -36,7 +41,15 @@ from unpooled.models.moments import (
     own_observed,
     pooled_sums,
 )
-from unpooled.models.preprocessing.preprocessing_results import imputer_exhibits
+from unpooled.models.preprocessing.agreed_categories import (
+    local_categories,
+    local_values,
+)
+from unpooled.models.preprocessing.most_frequent import most_frequent
+from unpooled.models.preprocessing.preprocessing_results import (
+    filling_name,
+    imputer_exhibits,
+)
 from unpooled.protocol.step import (
     derived,
     disclosed,
@@ -44,28 +57,73 @@ from unpooled.protocol.step import (
     public,
     release,
     stays,
+    summed,
 )
 from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Exhibit
+
+MISSING_CELLS = "number of rows without a value in each column, over all silos"
+STRATEGIES = ("mean", "median", "most_frequent", "constant")
+# What scikit-learn fills text with.
+_NO_NAME = "missing_value"
+_INDICATOR = "missingindicator_"
+
+
+@summed(
+    missing=release(
+        "p", meaning="number of rows without a value in each column", counts="cells"
+    )
+)
+def local_missing(cells: Float[Array, "n p"]) -> dict[str, Any]:
+    """Count this silo's missing cells, by column."""
+    return {"missing": np.isnan(cells).sum(axis=0).astype(float)}
 
 
 @derived(
     takes={
         "statistics": public("p", "the value that fills each column's missing cells")
     },
-    fitted_by=(
-        "imputer.local_observed",
-        "imputer.found_quantiles",
-        "imputer.compared_ranks",
-    ),
+    fitted_by=("imputer.local_observed",),
     by_column="missing",
 )
 def imputed(
     X: Float[Array, "n p"], *, statistics: Float[Array, " p"]
 ) -> Float[Array, "n p"]:
-    """Return the rows with each column's statistic in its missing cells."""
-    missing = np.isnan(X)
-    return np.where(missing, statistics, X) if missing.any() else X
+    """Return the rows with each column's mean in its missing cells."""
+    return _filled(X, statistics)
+
+
+# Each statistic has a transform of its own: a silo that filled few cells with the mean
+# refuses the median by its name (`unpooled.party.rules.imputed_cells`).
+@derived(
+    takes={"statistics": public("p", "the median of each column")},
+    fitted_by=("imputer.found_quantiles", "imputer.compared_ranks"),
+    by_column="missing",
+)
+def imputed_medians(
+    X: Float[Array, "n p"], *, statistics: Float[Array, " p"]
+) -> Float[Array, "n p"]:
+    """Return the rows with each column's median in its missing cells."""
+    return _filled(X, statistics)
+
+
+@derived(
+    takes={
+        "statistics": public(
+            "p", "the most frequent value of each column, or the code of its name"
+        )
+    },
+    fitted_by=("imputer.local_values", "imputer.local_categories"),
+    by_column="missing",
+)
+def imputed_modes(
+    cells: Float[Array, "n p"], *, statistics: Float[Array, " p"], names: Any
+) -> Float[Array, "n p"]:
+    """Return the rows with each column's most frequent value in its missing cells.
+
+    `names` are the categories among these: a silo may have no row of one.
+    """
+    return _filled(cells, statistics)
 
 
 @kept(statistics=stays("p", meaning="the value that fills each of the silo's columns"))
@@ -79,7 +137,7 @@ def own_statistics(kept: Any, *, keep_empty: bool) -> dict[str, Any]:
 @derived(fitted_by=("imputer.own_statistics",), by_column="missing")
 def own_imputed(X: Float[Array, "n p"], kept: Any) -> Float[Array, "n p"]:
     """Return the rows with the silo's own statistics in their missing cells."""
-    return imputed(X, statistics=kept["statistics"])
+    return _filled(X, kept["statistics"])
 
 
 @disclosed(
@@ -90,6 +148,36 @@ def shown_statistics(kept: Any) -> dict[str, Any]:
     return {"statistics": kept["statistics"]}
 
 
+@derived(
+    takes={"missing": public("p", MISSING_CELLS, counts="groups")},
+    by_column="indicator",
+)
+def indicated(
+    cells: Float[Array, "n p"], *, missing: Float[Array, " p"]
+) -> Float[Array, "n p"]:
+    """Return 1 where a cell is missing, otherwise 0."""
+    return np.isnan(cells).astype(float)
+
+
+@derived(
+    takes={
+        "statistics": public(
+            "p", "what fills each column: a number, or the code of a category"
+        )
+    },
+    fitted_by=(),
+    by_column="missing",
+)
+def filled_by_kind(
+    cells: Float[Array, "n p"], *, statistics: Float[Array, " p"], names: Any
+) -> Float[Array, "n p"]:
+    """Return the rows with a number or a category in the missing cells of a column.
+
+    `names` are those of the categories.
+    """
+    return _filled(cells, statistics)
+
+
 @derived(fitted_by=(), by_column="missing")
 def filled(X: Float[Array, "n p"], *, value: float) -> Float[Array, "n p"]:
     """Return the rows with one number in all missing cells."""
@@ -98,24 +186,33 @@ def filled(X: Float[Array, "n p"], *, value: float) -> Float[Array, "n p"]:
 
 @final
 class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
-    """Fill missing cells (NaN, blank) with each column's mean or median over all silos.
+    """Fill missing cells (NaN, blank) with a statistic of each column over all silos.
 
     Parameters
     ----------
-    strategy : {"mean", "median", "constant"}, default "mean"
-        "mean" and "median" fill with that of the column over all silos; "median" is for
-        row partitions. "constant" fills with `fill_value`; nothing is computed in the
-        silos or released by them.
-    fill_value : float, optional
-        The number for ``strategy="constant"``; 0 when omitted.
+    strategy : {"mean", "median", "most_frequent", "constant"}, default "mean"
+        "mean", "median" and "most_frequent" fill with that of the column over all
+        silos; the latter two are for row partitions. "most_frequent" and "constant"
+        fill columns of categories too. "constant" fills with `fill_value`; nothing is
+        computed in the silos or released by them.
+    fill_value : float or str, optional
+        What ``strategy="constant"`` fills with. When omitted, 0, and "missing_value" in
+        columns of categories.
+    add_indicator : bool, default False
+        Whether `transform` adds a column for each column that lacks a value in some row
+        of the fit: 1 where the cell is missing, otherwise 0. They stand behind the
+        others and are named "missingindicator_age". For row partitions.
     keep_empty_features : bool, default False
-        Whether a column without a value in any silo is filled with 0; otherwise it is
-        an error. With ``strategy="constant"`` such columns are always filled.
+        Whether a column of numbers without a value in any silo is filled with 0;
+        otherwise it is an error. With ``strategy="constant"`` such columns are always
+        filled.
     comparison : {"summed", "mpc"}, default "summed"
-        How silos search for medians, as of `Quantiles`; this and what follows are for
-        ``strategy="median"`` alone.
+        How silos search for medians, as of `Quantiles`.
     min_rows : int, default 10
-        How many values lie in the bracket of a median at least, as of `Quantiles`.
+        With "median", how many values lie in its bracket at least, as of `Quantiles`.
+        With "most_frequent", how many rows of a silo have a number that it names, at
+        least; numbers of fewer rows of a silo are not counted there. Silos refuse fewer
+        than `min_rows_per_class` of their policy.
     decimals : int or mapping of str to int, optional
         How many decimals values have, as of `Quantiles`.
     allow_coordinator_party : bool, default False
@@ -124,10 +221,21 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
     Attributes
     ----------
     statistics_ : (p,) array
-        The value that fills each column.
+        The value that fills each column: numbers, or objects where some are names of
+        categories.
     n_observed_ : (p,) array of int
         Number of observed cells of each column; on a row partition, and not with
         ``strategy="constant"``.
+    n_other_ : (p,) array of int
+        Only with "most_frequent": the number of cells whose value too few rows of their
+        silo share.
+    certain_ : (p,) array of bool
+        Only with "most_frequent": whether no other value can be as frequent, however
+        such cells are divided. Otherwise one may be, and the results say so.
+    n_missing_ : (p,) array of int
+        Only with `add_indicator`: the number of missing cells of each column.
+    indicator_features_ : (q,) array of int
+        Only with `add_indicator`: the places of the columns that have an indicator.
     n_features_in_ : int
         p, the number of columns seen in `fit`.
     feature_names_in_ : (p,) array of str
@@ -137,16 +245,22 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
     ------
     DataError
         Where no silo has a value in a column, unless `keep_empty_features`; where fewer
-        than `min_rows` values lie at or beyond the median of a column; and for medians
-        on a column partition.
+        than `min_rows` values lie at or beyond the median of a column; where no number
+        is that of `min_rows` rows of a silo, for the most frequent one; and for these
+        two, and indicators, on a column partition.
 
     Notes
     -----
     Released, as totals only: the number of observed cells of each column; then, unless
     some silo finds them too few (the policy's `min_rows`, and `min_own_cells` of its
     own), their sum. For medians instead of the sum: the medians, with the widths of
-    their brackets, and what `Quantiles` says. Never released: a row, which cells are
-    missing, or any silo's own count or sum.
+    their brackets, and what `Quantiles` says. For most frequent values: the numbers
+    that at least `min_rows` rows of some silo share, with how many rows of such silos
+    have each, and how many have another; of columns of categories what `OneHotEncoder`
+    releases. For indicators: the number of missing cells of each column. A silo refuses
+    where a single cell of its own is missing (`min_own_cells`), and refuses rows with
+    the indicator of fewer than `min_rows_per_class` cells. Never released: a row, which
+    cells are missing, or any silo's own count or sum.
     On a column partition nothing is released: each silo keeps the statistics of its own
     columns, and `transform` uses them there.
 
@@ -154,29 +268,45 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
     with a warning; here it is a `DataError`, because later steps and the silos' owners
     rely on the columns that were agreed upon.
 
-    Where few cells of a column are missing, a silo fills them as the first time, over
-    all studies: with the mean where a mean was fitted before the median.
+    Where a block of a silo's rows lacks a few cells of a column, the silo fills the
+    column in one way only, over all studies. Of means that were fitted on other rows
+    the first stays; a median after a mean, or any other strategy after one, is refused
+    (`another_filling`).
 
     See Also
     --------
-    sklearn.impute.SimpleImputer : its twin on pooled rows, to which medians are equal
-        with ``min_rows=1``; otherwise up to the widths of the brackets.
+    sklearn.impute.SimpleImputer : its twin on pooled rows, to which medians and most
+        frequent values are equal with ``min_rows=1``; otherwise medians up to the
+        widths of the brackets, and most frequent values where they are `certain_`. Of
+        equally frequent values both take the smallest.
     """
 
-    statistics_: Float[Array, " p"]
+    statistics_: Any
     n_observed_: Int[Array, " p"]
+    n_other_: Int[Array, " p"]
+    certain_: Bool[Array, " p"]
+    n_missing_: Int[Array, " p"]
+    indicator_features_: Int[Array, " q"]
 
     _partitions = ("rows", "columns")
     _gives_views = ("rows", "columns")
     _missing = True
     _kept_by_silos = ("statistics_",)
-    _steps = (local_counts, local_observed, own_observed, *STEPS)
+    _steps = (
+        local_counts,
+        local_observed,
+        own_observed,
+        local_values,
+        local_categories,
+        *STEPS,
+    )
 
     def __init__(
         self,
         strategy: str = "mean",
         *,
         fill_value: Any = None,
+        add_indicator: bool = False,
         keep_empty_features: bool = False,
         comparison: str = "summed",
         min_rows: int = 10,
@@ -185,11 +315,18 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
     ) -> None:
         self.strategy = strategy
         self.fill_value = fill_value
+        self.add_indicator = add_indicator
         self.keep_empty_features = keep_empty_features
         self.comparison = comparison
         self.min_rows = min_rows
         self.decimals = decimals
         self.allow_coordinator_party = allow_coordinator_party
+
+    @property
+    def _reads_categories(self) -> bool:
+        """Whether some of the columns that were fitted hold categories."""
+        fitted = vars(self).get("statistics_")
+        return fitted is None or fitted.dtype == object
 
     def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
         return imputer_exhibits(self, columns)
@@ -200,11 +337,15 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         return imputer_exhibits(self, columns, later)
 
     def _citation(self) -> Citation:
-        filling = f"the {self.strategy} of the column over all silos"
+        filling = f"the {filling_name(self.strategy)} of the column over all silos"
         if self.strategy == "constant":
-            filling = f"the constant {self._constant():g}"
+            filling = (
+                f"the constant {0 if self.fill_value is None else self.fill_value}"
+            )
+        marked = ", and indicators of missing values were added"
         return Citation(
-            f"Missing values were replaced by {filling}.",
+            f"Missing values were replaced by {filling}"
+            f"{marked if self.add_indicator else ''}.",
             (
                 "Little RJA, Rubin DB. Statistical Analysis with Missing Data. 3rd "
                 "edition. Wiley, 2019.",
@@ -212,30 +353,78 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         )
 
     def _fit(self, federation: Federation, y: Any) -> None:
-        if self.strategy == "constant":
-            self.statistics_ = np.full(federation.n_features, self._constant())
-            return
-        if self.strategy not in ("mean", "median"):
+        if self.strategy not in STRATEGIES:
             raise DataError(
-                f'strategy={self.strategy!r}; choose "mean", "median" or "constant". '
-                f"Most frequent values are not sums over silos."
+                f"strategy={self.strategy!r}; choose one of {', '.join(STRATEGIES)}."
+            )
+        if self.strategy in ("mean", "median") and federation.categorical:
+            raise DataError(
+                f"{listing(federation.categorical)} hold categories, which have no "
+                f'{self.strategy}. Choose strategy="most_frequent" or "constant" for '
+                f"them, by a ColumnTransformer."
             )
         if federation.partition == "columns":
-            if self.strategy == "median":
-                raise DataError(
-                    'On a column partition strategy="median" is not offered: a median '
-                    "of a silo's own column is one person's value. Choose \"mean\"."
-                )
+            self._fit_own(federation)
+            return
+        if self.strategy == "constant":
+            self.statistics_ = self._constants(federation)
+        elif self.strategy == "median":
+            self._fit_medians(federation)
+        elif self.strategy == "most_frequent":
+            self._fit_modes(federation)
+        else:
+            count, total = pooled_sums(federation)
+            self._check_empty(federation, count)
+            self.statistics_ = _means(count, total)
+            self.n_observed_ = count.astype(np.int64)
+        if self.add_indicator:
+            self._find_missing(federation)
+
+    def _fit_own(self, federation: Federation) -> None:
+        """Fit on a column partition, where each silo keeps what fills its columns."""
+        if self.add_indicator:
+            raise DataError(
+                "On a column partition add_indicator is not offered: no silo adds to "
+                "the number of cells that another lacks."
+            )
+        if self.strategy == "constant":
+            self.statistics_ = np.full(federation.n_features, self._constant())
+        elif self.strategy == "mean":
             federation.keep(own_observed)
             federation.keep(own_statistics, keep_empty=self.keep_empty_features)
-            return
-        if self.strategy == "median":
-            self._fit_medians(federation)
-            return
-        count, total = pooled_sums(federation)
-        self._check_empty(federation, count)
-        self.statistics_ = _means(count, total)
-        self.n_observed_ = count.astype(np.int64)
+        else:
+            raise DataError(
+                f"On a column partition strategy={self.strategy!r} is not offered: it "
+                f'is a cell of the silo\'s own column. Choose "mean".'
+            )
+
+    def _fit_modes(self, federation: Federation) -> None:
+        found = most_frequent(federation, check_least(self.min_rows))
+        names, texts = federation.feature_names, set(federation.categorical)
+        if nameless := [
+            n
+            for n, m in zip(names, found.values, strict=True)
+            if m is None and n in texts
+        ]:
+            raise DataError(f"No silo has a name in {', '.join(nameless)}.")
+        self._check_empty(federation, found.n_observed.astype(float))
+        self.statistics_ = _statistics(
+            [0.0 if mode is None else mode for mode in found.values]
+        )
+        self.n_observed_, self.n_other_ = found.n_observed, found.n_other
+        self.certain_ = found.certain
+
+    def _find_missing(self, federation: Federation) -> None:
+        """Find the columns that have an indicator, and how many cells each lacks."""
+        missing = np.rint(federation.sum(local_missing)["missing"]).astype(np.int64)
+        if federation.coordinator.planned:
+            federation.coordinator.notes.append(
+                "Which columns lack cells depends on the data; the plan has an "
+                "indicator for each column."
+            )
+            missing = np.full(len(missing), max(federation.coordinator.n_rows // 2, 1))
+        self.indicator_features_ = np.flatnonzero(missing)
+        self.n_missing_ = missing
 
     def _fit_medians(self, federation: Federation) -> None:
         least, names = check_least(self.min_rows), federation.feature_names
@@ -280,6 +469,18 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         parts = [shown[party]["statistics"] for party in federation.parties]
         self.statistics_ = np.concatenate(parts)
 
+    def _constants(self, federation: Federation) -> Any:
+        texts = set(federation.categorical)
+        name, value = self.fill_value, self.fill_value
+        if texts:
+            name = _NO_NAME if name is None else category_name(name)
+            if name is None:
+                raise DataError(f"fill_value={self.fill_value!r} is no name.")
+        if len(texts) < federation.n_features:
+            value = self._constant()
+        names = federation.feature_names
+        return _statistics([str(name) if n in texts else value for n in names])
+
     def _constant(self) -> float:
         fill = 0.0 if self.fill_value is None else self.fill_value
         if not isinstance(fill, int | float | np.number) or not np.isfinite(fill):
@@ -289,6 +490,18 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
             )
         return float(fill)
 
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """Return the names of the columns, with those of indicators at the end.
+
+        Parameters
+        ----------
+        input_features : sequence of str, optional
+            The names in `fit`.
+        """
+        names = super().get_feature_names_out(input_features)
+        made = [_INDICATOR + str(names[j]) for j in self._indicators().tolist()]
+        return np.array([*names, *made], dtype=object) if made else names
+
     def transform(self, X: Any) -> Any:
         """Return rows with their missing cells filled.
 
@@ -296,18 +509,67 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         ----------
         X : (n, p) array-like or Federation
             For a federation the result is a view of it: each silo fills its own rows
-            when they are read, and nothing is released.
+            when they are read, and nothing is released. Of rows with categories the
+            result has objects.
         """
         if isinstance(X, Federation):
-            view = self._check_view(X)
-            by_columns = view.partition == "columns"
+            return self._view(self._check_view(X))
+        check_is_fitted(self)
+        if self.statistics_.dtype == object:
+            return self._transformed_objects(X)
+        rows = self._check_rows(X)
+        made = _filled(rows, self.statistics_)
+        places = self._indicators()
+        return np.hstack([made, np.isnan(rows[:, places])]) if len(places) else made
+
+    def _view(self, view: Federation) -> Federation:
+        if view.partition == "columns":
             if self.strategy == "constant":
-                names = None if by_columns else view.feature_names
-                return view.derive(filled, names, value=self._constant())
-            if by_columns:
-                return view.derive(own_imputed, kept_of=self.kept_)
-            return view.derive(imputed, view.feature_names, statistics=self.statistics_)
-        return imputed(self._check_rows(X), statistics=self.statistics_)
+                return view.derive(filled, None, value=self._constant())
+            return view.derive(own_imputed, kept_of=self.kept_)
+        codes, names = codes_of(self.statistics_)
+        if len(places := self._indicators()):
+            own = view.feature_names
+            lacking = [own[j] for j in places.tolist()]
+            made = [_INDICATOR + name for name in lacking]
+            missing = self.n_missing_[places].astype(float)
+            view = view.with_derived(indicated, lacking, made, missing=missing)
+            # Indicators have no missing cells, whatever would fill them.
+            codes = np.append(codes, np.zeros(len(places)))
+        columns = view.feature_names
+        if self.strategy == "constant" and not names:
+            return view.derive(filled, columns, value=self._constant())
+        if self.strategy in ("most_frequent", "constant"):
+            step = imputed_modes if self.strategy == "most_frequent" else filled_by_kind
+            return view.derive(step, columns, statistics=codes, names=names)
+        step = imputed_medians if self.strategy == "median" else imputed
+        return view.derive(step, columns, statistics=codes)
+
+    def _indicators(self) -> Int[Array, " q"]:
+        return vars(self).get("indicator_features_", np.zeros(0, np.int64))
+
+    def _transformed_objects(self, X: Any) -> Shaped[Array, "n q"]:
+        """Return rows of numbers and names, filled."""
+        known = getattr(self, "feature_names_in_", None)
+        if hasattr(X, "columns") and known is not None and set(known) <= set(X.columns):
+            X = X[list(known)]
+        rows = np.array(X, dtype=object)
+        p = len(self.statistics_)
+        if rows.ndim != 2 or rows.shape[1] != p:
+            raise ValueError(
+                f"X has shape {rows.shape}, but SimpleImputer is expecting {p} "
+                f"features as input."
+            )
+        missing = np.zeros(rows.shape, bool)
+        for j, statistic in enumerate(self.statistics_):
+            if isinstance(statistic, str):
+                missing[:, j] = [category_name(c) is None for c in rows[:, j].tolist()]
+            else:
+                rows[:, j] = rows[:, j].astype(float)
+                missing[:, j] = np.isnan(rows[:, j].astype(float))
+            rows[missing[:, j], j] = statistic
+        made = missing[:, self._indicators()].astype(float)
+        return np.hstack([rows, made.astype(object)])
 
     def to_sklearn(self) -> Any:
         """Return a fitted `sklearn.impute.SimpleImputer`."""
@@ -317,10 +579,35 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         twin = sklearn.impute.SimpleImputer(
             strategy=self.strategy,
             fill_value=self.fill_value,
+            add_indicator=self.add_indicator,
             keep_empty_features=self.keep_empty_features,
         )
-        twin.fit(self.statistics_[None])
+        # A row of the statistics has these statistics, whichever they are.
+        rows = np.array([self.statistics_, self.statistics_])
+        rows[1, self._indicators()] = np.nan
+        twin.fit(rows)
         return self._taught(twin)
+
+
+def codes_of(statistics: Array) -> tuple[Float[Array, " p"], list[str]]:
+    """Return statistics as numbers, names as their codes, and these names."""
+    names = sorted({s for s in statistics.tolist() if isinstance(s, str)})
+    codes = [
+        category_code(s) if isinstance(s, str) else float(s)
+        for s in statistics.tolist()
+    ]
+    return np.array(codes), names
+
+
+def _statistics(values: Sequence[Any]) -> Array:
+    """Return numbers as such, and objects where some are names."""
+    texts = any(isinstance(value, str) for value in values)
+    return np.array(values, dtype=object if texts else float)
+
+
+def _filled(X: Float[Array, "n p"], values: Float[Array, " p"]) -> Float[Array, "n p"]:
+    missing = np.isnan(X)
+    return np.where(missing, values, X) if missing.any() else X
 
 
 def _means(count: Array, total: Float[Array, " p"]) -> Float[Array, " p"]:

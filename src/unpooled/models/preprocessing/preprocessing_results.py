@@ -8,10 +8,11 @@ import numpy as np
 from unpooled.arrays import Array, Float
 from unpooled.results.exhibits import Column, Exhibit, Kind, Table
 from unpooled.results.fitted_attributes import by_column
-from unpooled.results.formats import counted
+from unpooled.results.formats import counted, listed
 
 if TYPE_CHECKING:
     from unpooled.models.preprocessing.imputer import SimpleImputer
+    from unpooled.models.preprocessing.k_bins_discretizer import KBinsDiscretizer
     from unpooled.models.preprocessing.power import PowerTransformer
     from unpooled.models.preprocessing.rare_columns import RareColumns
     from unpooled.models.preprocessing.scaler import StandardScaler
@@ -54,8 +55,14 @@ _USUAL = {
 }
 _NEAR = 0.25
 _N, _MISSING, _SHARE = "n", "Missing", "Missing, share"
+_OTHERS = "Cells of rarer values"
 _BEFORE, _AFTER = "SD before", "SD after"
-_KINDS: Mapping[str, Kind] = {_N: "count", _MISSING: "count", _SHARE: "share"}
+_KINDS: Mapping[str, Kind] = {
+    _N: "count",
+    _MISSING: "count",
+    _SHARE: "share",
+    _OTHERS: "count",
+}
 _AT_LEAST = (
     "The number of rows was not opened; it is taken to be the largest n of a column, "
     "so that at least as many cells are missing as are shown."
@@ -92,30 +99,41 @@ def imputer_exhibits(
     if filled is None:
         return []
     if count is None:
-        table = by_column("columns", columns, {"Value filled in": filled})
+        head, kinds = "Value filled in", _kinds("Value filled in", filled)
+        table = by_column("columns", columns, {head: _shown(filled)}, kinds)
         return [Exhibit(_HEADING, "", [table])]
-    N, exact = _sample_size(count, later)
+    N, exact = _sample_size(model, count, later)
     missing = N - count
     values = {_N: count, _MISSING: missing, _SHARE: missing / N}
-    values[f"{model.strategy.capitalize()}, filled in"] = filled
+    word = filling_name(model.strategy)
+    head = f"{word.capitalize()}, filled in"
+    values[head] = _shown(filled)
+    if (others := vars(model).get("n_other_")) is not None:
+        values[_OTHERS] = others
     squares = _squares(model, N, later)
     if squares is not None:
         values[_BEFORE] = _deviation(squares, count)
         values[_AFTER] = _deviation(squares, np.full(len(count), N))
     text = (
-        f"Missing cells of a column are filled with its {model.strategy} over all "
+        f"Missing cells of a column are filled with its {word} over all "
         f"silos. Of {counted(len(count) * N, 'cell')}, {int(missing.sum()):,} were "
         f"missing."
     )
     text += "" if squares is None else f" {_SHRUNK}"
     notes = [
         _filled_much(list(columns), missing / N),
+        _uncertain(list(columns), vars(model).get("certain_")),
         "" if exact else _AT_LEAST,
         _NO_SD if squares is None and model.strategy == "mean" else "",
     ]
     note = " ".join(filter(None, notes))
-    table = by_column("columns", columns, values, _KINDS, note=note)
+    table = by_column("columns", columns, values, _kinds(head, filled), note=note)
     return [Exhibit(_HEADING, text, [table])]
+
+
+def filling_name(strategy: str) -> str:
+    """Return what a strategy fills with, in words."""
+    return {"most_frequent": "most frequent value"}.get(strategy, strategy)
 
 
 def much_filled(
@@ -125,7 +143,7 @@ def much_filled(
     count = vars(model).get("n_observed_")
     if count is None:
         return []
-    N, _ = _sample_size(count, later)
+    N, _ = _sample_size(model, count, later)
     return _names_beyond(columns, (N - count) / N)
 
 
@@ -186,6 +204,37 @@ def usual_transform(exponent: float) -> str:
     return _USUAL[nearest] if abs(nearest - exponent) <= _NEAR else ""
 
 
+def discretizer_exhibits(
+    model: "KBinsDiscretizer", columns: Sequence[str]
+) -> list[Exhibit]:
+    """Return the exhibits of a fitted `KBinsDiscretizer`: a row for each bin."""
+    if "bin_counts_" not in vars(model):
+        return []
+    rows = [
+        (name, number, float(low), float(high), int(count), float(count / counts.sum()))
+        for name, edges, counts in zip(
+            columns, model.bin_edges_, model.bin_counts_, strict=True
+        )
+        for number, (low, high, count) in enumerate(
+            zip(edges[:-1], edges[1:], counts, strict=True)
+        )
+    ]
+    heads = (
+        Column("Column"),
+        Column("Bin", "count"),
+        Column("From", "number"),
+        Column("To", "number"),
+        Column(_N, "count"),
+        Column("Share", "share"),
+    )
+    text = (
+        "A value at an edge is in the bin above it. Values below the first edge of a "
+        "column are in its first bin, values above the last in its last."
+    )
+    table = Table("bins", heads, rows, items="bins")
+    return [Exhibit("Bins of the columns", text, [table])]
+
+
 def rare_columns_exhibits(
     model: "RareColumns", columns: Sequence[str]
 ) -> list[Exhibit]:
@@ -231,8 +280,23 @@ def rare_columns_exhibits(
     return [Exhibit("Columns kept and left out", text, [table])]
 
 
-def _sample_size(count: Array, later: Sequence[Any]) -> tuple[int, bool]:
+def _kinds(head: str, filled: Array) -> Mapping[str, Kind]:
+    return {**_KINDS, head: "text" if filled.dtype == object else "number"}
+
+
+def _shown(filled: Array) -> Any:
+    """Return numbers as they are, and texts and numbers together as texts."""
+    if filled.dtype != object:
+        return filled
+    return [x if isinstance(x, str) else f"{x:g}" for x in filled.tolist()]
+
+
+def _sample_size(
+    model: "SimpleImputer", count: Array, later: Sequence[Any]
+) -> tuple[int, bool]:
     """Return N, and whether it was opened; else the largest count of a column."""
+    if (missing := vars(model).get("n_missing_")) is not None:
+        return int((count + missing).max()), True
     for model in later:
         for name in ("n_samples_", "n_samples_seen_"):
             # Not `getattr`: it would ask the silos.
@@ -266,6 +330,16 @@ def _deviation(squares: Float[Array, " p"], count: Array) -> Float[Array, " p"]:
     """Return standard deviations with denominator n, as a scaler's; NaN of no cell."""
     undefined = np.full(len(count), np.nan)
     return np.sqrt(np.divide(squares, count, out=undefined, where=count > 0))
+
+
+def _uncertain(columns: Sequence[str], certain: Array | None) -> str:
+    if certain is None or certain.all():
+        return ""
+    names = [columns[j] for j in np.flatnonzero(~certain).tolist()]
+    return (
+        f"So few rows of a silo share a value of {listed(names)} that another value "
+        f"may be more frequent than the one filled in."
+    )
 
 
 def _filled_much(columns: Sequence[str], share: Float[Array, " p"]) -> str:

@@ -22,6 +22,7 @@ import numpy as np
 import scipy.special
 
 from unpooled.arrays import Array, Bool, Float
+from unpooled.errors import DataError
 
 _EPS = float(np.finfo(float).eps)
 # Of a linear predictor with a logarithmic link.
@@ -66,6 +67,15 @@ class Family:
     allowed: Callable[[Float[Array, " n"]], Bool[Array, " n"]]
     responses: str
     has_dispersion: bool
+
+    def checked(self, y: Float[Array, " n"]) -> Float[Array, " n"]:
+        """Return responses; refuse what cannot come from the family."""
+        if not self.allowed(y).all():
+            raise DataError(
+                f"The response has other values than {self.responses}.",
+                rule="response_values",
+            )
+        return y
 
 
 def _exponential(eta: Float[Array, " n"]) -> Float[Array, " n"]:
@@ -141,6 +151,11 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         )
     }
 )
+
+
+def ratio(a: Float[Array, " n"], b: Float[Array, " n"]) -> Float[Array, " n"]:
+    """Return ``a / b``, 0 where b is 0: a certain response gives no information."""
+    return np.divide(a, b, out=np.zeros_like(a), where=b > 0.0)
 
 
 def saturated(family: str, y: Float[Array, " n"]) -> float:

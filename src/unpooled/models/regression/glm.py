@@ -6,6 +6,9 @@
     4, ...    and deviance of their rows, added ─────────────────────────> next step
     last      with cov_type "HC0" or "HC1": the products of each row's score, added
 
+With site_effects the silos evaluate at their own most likely intercepts, and keep them
+in a round after the last (`site_effects.py`).
+
 Predictors are standardised inside the silos, so that columns may differ by ten orders
 of magnitude. Coefficients, errors and tests are of the columns as they are.
 
@@ -14,7 +17,7 @@ References
 McCullagh and Nelder, Generalized linear models, 2nd edition, Chapman and Hall, 1989.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -29,10 +32,18 @@ from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator, check_federation
 from unpooled.models.moments import MEAN, SQUARES, complete
 from unpooled.models.parameter_checks import check_choice
+from unpooled.models.regression.clusters import (
+    RELEASED,
+    check_clusters,
+    cluster_products,
+    split_clusters,
+    with_cluster_column,
+)
 from unpooled.models.regression.families import (
     FAMILIES,
     Family,
     log_likelihood,
+    ratio,
     saturated,
 )
 from unpooled.models.regression.inference import (
@@ -42,22 +53,36 @@ from unpooled.models.regression.inference import (
     in_units,
     unstandardised,
 )
-from unpooled.models.regression.newton import Evaluation, Maximum, maximised
+from unpooled.models.regression.newton import (
+    DEVIANCE,
+    GRADIENT,
+    INFORMATION,
+    PARAMETERS,
+    PEARSON,
+    SATURATED,
+    SCORE_PRODUCTS,
+    Evaluation,
+    Maximum,
+    maximised,
+)
 from unpooled.models.regression.regression_results import regression_exhibits
-from unpooled.models.regression.response import Roles, predicted_response
+from unpooled.models.regression.response import (
+    Roles,
+    check_enough_rows,
+    predicted_response,
+)
+from unpooled.models.regression.site_effects import (
+    columns_within,
+    local_profile,
+    local_profile_cluster_products,
+    local_profile_products,
+    own_intercept,
+    predicted_in_silo,
+    without_silo,
+)
 from unpooled.protocol.step import public, release, summed
 from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Exhibit
-
-# In the ledger's words, for all regressions.
-PARAMETERS = {
-    "mean": MEAN,
-    "scale": public("p", "the standard deviation of each column, or 1"),
-    "coef": public("l", "the coefficients of the standardised predictors"),
-}
-GRADIENT = "gradient of the log-likelihood (each row's residual times its predictors)"
-INFORMATION = "information matrix (products of predictors, weighted by variances)"
-DEVIANCE = "deviance (-2 times the log-likelihood, up to a constant)"
 
 
 @summed(
@@ -74,14 +99,8 @@ def local_spread(X: Float[Array, "n p"], *, mean: Float[Array, " p"]) -> dict[st
     gradient=release("m", meaning=GRADIENT),
     information=release("m m", symmetric=True, meaning=INFORMATION),
     deviance=release("", meaning=DEVIANCE),
-    pearson=release(
-        "",
-        meaning="chi-squared of Pearson (squared residuals divided by their variances, "
-        "added over all rows)",
-    ),
-    saturated=release(
-        "", meaning="what the log-likelihood needs of the response alone"
-    ),
+    pearson=release("", meaning=PEARSON),
+    saturated=release("", meaning=SATURATED),
 )
 def local_working(
     X: Float[Array, "n p"],
@@ -98,24 +117,19 @@ def local_working(
     kind = FAMILIES[family]
     Z, y, mu = _at(X, mean, scale, coef, intercept, kind, offset=offset)
     slope, variance = kind.slope(mu), kind.variance(mu)
-    weights = _ratio(slope**2, variance)
+    weights = ratio(slope**2, variance)
     return {
-        "gradient": Z.T @ _ratio(slope * (y - mu), variance),
+        "gradient": Z.T @ ratio(slope * (y - mu), variance),
         "information": (Z * weights[:, None]).T @ Z,
         "deviance": np.array(kind.deviance(y, mu).sum()),
-        "pearson": np.array(_ratio((y - mu) ** 2, variance).sum()),
+        "pearson": np.array(ratio((y - mu) ** 2, variance).sum()),
         "saturated": np.array(saturated(family, y)),
     }
 
 
 @summed(
     takes={**PARAMETERS, "width": "size m"},
-    products=release(
-        "m m",
-        symmetric=True,
-        meaning="products of each row's scores (its residual times its predictors), "
-        "added over all rows",
-    ),
+    products=release("m m", symmetric=True, meaning=SCORE_PRODUCTS),
 )
 def local_score_products(
     X: Float[Array, "n p"],
@@ -131,8 +145,29 @@ def local_score_products(
     """Add the products of this silo's rows' scores."""
     kind = FAMILIES[family]
     Z, y, mu = _at(X, mean, scale, coef, intercept, kind, offset=offset)
-    scores = Z * _ratio(kind.slope(mu) * (y - mu), kind.variance(mu))[:, None]
+    scores = Z * ratio(kind.slope(mu) * (y - mu), kind.variance(mu))[:, None]
     return {"products": scatter(scores, np.zeros(width))}
+
+
+@summed(by="party", takes={**PARAMETERS, "width": "size m"}, **RELEASED)
+def local_cluster_products(
+    X: Float[Array, "n p"],
+    *,
+    mean: Float[Array, " p"],
+    scale: Float[Array, " p"],
+    coef: Float[Array, " l"],
+    intercept: float,
+    width: int,
+    family: str,
+    offset: bool,
+    grouped: bool,
+) -> dict[str, Any]:
+    """Add the products of the scores of this silo's clusters."""
+    kind = FAMILIES[family]
+    rows, clusters = split_clusters(X, grouped=grouped)
+    Z, y, mu = _at(rows, mean, scale, coef, intercept, kind, offset=offset)
+    scores = Z * ratio(kind.slope(mu) * (y - mu), kind.variance(mu))[:, None]
+    return cluster_products(scores, clusters, grouped=grouped)
 
 
 @summed(
@@ -160,13 +195,8 @@ def local_deviance(
     }
 
 
-def _ratio(a: Float[Array, " n"], b: Float[Array, " n"]) -> Float[Array, " n"]:
-    """Return ``a / b``, 0 where b is 0: a certain response gives no information."""
-    return np.divide(a, b, out=np.zeros_like(a), where=b > 0.0)
-
-
 def _at(
-    X: Float[Array, "n p"],
+    X: Float[Array, "n q"],
     mean: Float[Array, " p"],
     scale: Float[Array, " p"],
     coef: Float[Array, " l"],
@@ -177,12 +207,7 @@ def _at(
 ) -> tuple[Float[Array, "n m"], Float[Array, " n"], Float[Array, " n"]]:
     """Return standardised predictors behind a column of ones, responses and means."""
     rows, k = complete(X), len(coef)
-    y = rows[:, -1]
-    if not family.allowed(y).all():
-        raise DataError(
-            f"The response has other values than {family.responses}.",
-            rule="response_values",
-        )
+    y = family.checked(rows[:, -1])
     Z = np.empty((len(rows), k + 1))
     Z[:, 0] = 1.0
     Z[:, 1:] = (rows[:, :k] - mean[:k]) / scale[:k]
@@ -205,9 +230,17 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
     offset : str, optional
         Name of a column that is added to the linear predictor with coefficient 1, such
         as the logarithm of an exposure.
-    cov_type : {"nonrobust", "HC0", "HC1"}, default "nonrobust"
+    cov_type : {"nonrobust", "HC0", "HC1", "cluster"}, default "nonrobust"
         How standard errors are estimated: from the model, or robustly against other
         variances, from the products of each row's score; "HC1" with N / (N - k).
+        "cluster": robust against rows of a cluster that resemble each other.
+    clusters : str, optional
+        With "cluster": name of a column that numbers the clusters inside each silo,
+        such as wards or persons; it is no predictor. None: each silo is a cluster.
+    site_effects : bool, default False
+        Whether each silo has an intercept of its own, which it keeps. The coefficients
+        are then those of a fit of the pooled rows with an indicator column for each
+        silo.
     tol : float, default 1e-8
         The fit ends with a step that is shorter than this many standard errors.
     max_iter : int, default 15
@@ -218,28 +251,39 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
     coef_ : (p,) array
         Coefficients of the predictors, in the columns' units, on the scale of the link.
     intercept_ : float
-        The intercept.
-    coef_se_, intercept_se_ : (p,) array, float
-        Standard errors.
+        Only without `site_effects`: the intercept.
+    coef_se_ : (p,) array
+        Standard errors of the coefficients.
+    intercept_se_ : float
+        Only without `site_effects`: standard error of the intercept.
+    n_intercepts_ : int
+        Only with `site_effects`: m, the number of silos.
     statistics_ : (p,) array
         ``coef_ / coef_se_``.
     p_values_, intercept_p_value_ : (p,) array, float
         Two-sided, by the normal distribution.
     covariance_ : (p + 1, p + 1) array
-        Covariance matrix of the intercept and the coefficients, in this order.
+        Covariance matrix of the intercept and the coefficients, in this order; with
+        `site_effects` (p, p), of the coefficients.
     dof_ : float
         Degrees of freedom of the reference distribution: inf, a normal one.
+    n_clusters_ : int
+        Only with "cluster": G, the number of clusters.
     deviance_ : float
         -2 times the log-likelihood, less that of means equal to the responses.
     null_deviance_ : float
-        Of the model with the intercept alone; not with an offset.
+        Of the model with the intercept, or the silos' own intercepts, alone; not with
+        an offset.
     dispersion_ : float
-        Estimate of φ, Pearson's chi-squared by N - p - 1; 1 of "binomial" and
-        "poisson".
+        Estimate of φ, Pearson's chi-squared by N - k, where k is the number of
+        predictors and intercepts; 1 of "binomial" and "poisson".
     log_likelihood_ : float
         At the fit, constants included. For "gaussian" at the most likely variance.
     aic_, bic_ : float
-        ``2 k - 2 log_likelihood_`` and ``k log N - 2 log_likelihood_``, k = p + 1.
+        ``2 k - 2 log_likelihood_`` and ``k log N - 2 log_likelihood_``.
+    kept_ : str
+        Only with `site_effects`: study and view under which the silos keep their
+        intercepts.
     predictors_ : list of str
         Names of the columns of `coef_`.
     response_ : str
@@ -267,7 +311,17 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
     means; in each round of the search the p + 1 numbers of the gradient, the (p + 1) ×
     (p + 1) information matrix, the deviance, Pearson's chi-squared, and one number of
     the response alone; with "HC0" or "HC1" the products of the rows' scores, as many
-    numbers again. Never released: a row, a residual, or any silo's own sums.
+    numbers again, with "cluster" those of the clusters' scores and the number of
+    clusters. With `site_effects` the same of the p coefficients, without the
+    intercept. Never released: a row, a residual, any silo's own sums, or its own
+    intercept.
+
+    With `site_effects` a view of predictions has each silo's own intercept in it, on
+    all rows of the silos of the fit; folds and splits of them are refused, and an array
+    of rows, which have no silo, cannot be predicted. A silo whose responses are all 0,
+    or of a binomial response all 1, has no finite intercept and refuses
+    (`own_intercept`). A later fit of the same model on the same view replaces the
+    intercepts, and the earlier one no longer predicts.
 
     See Also
     --------
@@ -276,7 +330,12 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
 
     _computed = ("log_likelihood_", "aic_", "bic_")
     _scored_by = ("r2", "neg_root_mean_squared_error")
-    _steps = (moments.local_total, predicted_response)
+    _estimates: Mapping[str, int | None] = {"coef_": None, "intercept_": None}
+    _steps = (
+        *(moments.local_total, predicted_response, predicted_in_silo),
+        *(local_profile, local_profile_products, local_profile_cluster_products),
+        own_intercept,
+    )
 
     def __init__(
         self,
@@ -284,12 +343,16 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
         *,
         offset: str | None = None,
         cov_type: str = "nonrobust",
+        clusters: str | None = None,
+        site_effects: bool = False,
         tol: float = 1e-8,
         max_iter: int = 15,
     ) -> None:
         self.family = family
         self.offset = offset
         self.cov_type = cov_type
+        self.clusters = clusters
+        self.site_effects = site_effects
         self.tol = tol
         self.max_iter = max_iter
 
@@ -307,8 +370,9 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
         )
         return Citation(
             f"A generalised linear model of the {self.family} family with "
-            f"{FAMILIES[self.family].link} link{robust} was fitted by maximum "
-            f"likelihood.",
+            f"{FAMILIES[self.family].link} link"
+            f"{', an intercept for each silo' * self.site_effects}{robust} was fitted "
+            f"by maximum likelihood.",
             (
                 "McCullagh P, Nelder JA. Generalized Linear Models. 2nd edition. "
                 "Chapman and Hall, 1989.",
@@ -318,53 +382,69 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
     def _fit(self, federation: Federation, y: Any) -> None:
         check_choice("family", self.family, tuple(FAMILIES))
         check_choice("cov_type", self.cov_type, COVARIANCE_TYPES)
-        roles = Roles.of(federation, y, self.offset)
+        clusters = check_clusters(federation, self.cov_type, self.clusters)
+        roles = Roles.of(federation, y, self.offset, clusters)
         view = federation.select(roles.columns)
         # Rounds 1 and 2: means and scales of the columns.
         N, mean, scale = standardisation(view)
-        p = len(roles.predictors)
-        if N <= p + 1:
-            raise DataError(
-                f"{p} predictors and an intercept take more than {p + 1} rows in all."
-            )
+        p, own = len(roles.predictors), bool(self.site_effects)
+        k = p + (len(view.parties) if own else 1)
+        check_enough_rows(N, p, k - p)
         # Rounds 3, 4, ...: Newton's steps, from the model with the intercept alone.
         common: dict[str, Any] = {
             "mean": mean,
             "scale": scale,
-            "width": p + 1,
+            "width": p + (not own),
             "family": self.family,
             "offset": self.offset is not None,
         }
         found = self._search(view, common, roles, float(mean[-1]))
-        intercepts, coefs = in_units(found.parameters[None], mean[:p], scale[:p])
-        self.intercept_, self.coef_ = float(intercepts[0]), coefs[0]
+        if own:
+            self.coef_ = found.parameters / scale[:p]
+        else:
+            intercepts, coefs = in_units(found.parameters[None], mean[:p], scale[:p])
+            self.intercept_, self.coef_ = float(intercepts[0]), coefs[0]
         self.n_iter_, self.n_samples_ = found.n_iter, N
         self.predictors_, self.response_ = roles.predictors, roles.response
-        self._set_goodness(found, N, p + 1)
+        self._set_goodness(found, N, k)
         # The last round: products of the rows' scores, where they are asked for.
-        products = None
-        if self.cov_type != "nonrobust":
-            at = common | _split(found.parameters)
-            products = view.sum(local_score_products, **at)["products"]
+        products, at = None, common | self._split(found.parameters)
+        if self.cov_type == "cluster":
+            step = local_profile_cluster_products if own else local_cluster_products
+            read, those = with_cluster_column(federation, view, clusters, mean, scale)
+            totals = read.sum(step, **(at | those))
+            products = totals["products"]
+            self.n_clusters_ = round(float(totals["clusters"]))
+        elif self.cov_type != "nonrobust":
+            step = local_profile_products if own else local_score_products
+            products = view.sum(step, **at)["products"]
         C = covariance(
-            found.last.information,
+            found.information,
             products,
             cov_type=self.cov_type,
             dispersion=self.dispersion_,
             N=N,
-            n_parameters=p + 1,
+            n_parameters=k,
+            n_clusters=vars(self).get("n_clusters_", 0),
         )
-        T = unstandardised(mean[:p], scale[:p])
+        T = unstandardised(mean[:p], scale[:p])[own:, own:]
         self._set_inference(T @ C @ T.T, dof=np.inf)
+        if own:
+            self.n_intercepts_ = k - p
+            coef = self.coef_[None].copy()
+            shared = {name: common[name] for name in ("family", "offset")}
+            view.keep(own_intercept, coef=coef, **shared)
+            self.kept_ = view.kept_here
 
     def _search(
         self, view: Federation, common: dict[str, Any], roles: Roles, mean: float
     ) -> Maximum:
         """Return the maximum of the likelihood."""
-        kind = FAMILIES[self.family]
+        kind, names = FAMILIES[self.family], roles.predictors
+        step = local_profile if self.site_effects else local_working
 
         def evaluate(theta: Float[Array, " m"]) -> Evaluation:
-            totals = view.sum(local_working, **(common | _split(theta)))
+            totals = view.sum(step, **(common | self._split(theta)))
             return Evaluation(
                 float(totals["deviance"]),
                 totals["gradient"],
@@ -372,8 +452,8 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
                 {name: float(totals[name]) for name in ("pearson", "saturated")},
             )
 
-        start = np.zeros(len(roles.predictors) + 1)
-        if not view.coordinator.planned:
+        start = np.zeros(common["width"])
+        if not (self.site_effects or view.coordinator.planned):
             start[0] = _intercept_alone(kind, mean)
         return maximised(
             view,
@@ -382,9 +462,15 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
             penalty=None,
             tol=self.tol,
             max_iter=self.max_iter,
-            names=["intercept", *roles.predictors],
+            names=columns_within(names) if self.site_effects else ["intercept", *names],
             of_classes=self.family == "binomial",
         )
+
+    def _split(self, theta: Float[Array, " m"]) -> dict[str, Any]:
+        """Return parameters of the search as arguments of its steps."""
+        if self.site_effects:
+            return {"coef": theta.copy()}
+        return {"intercept": float(theta[0]), "coef": theta[1:].copy()}
 
     def _set_goodness(self, found: Maximum, N: int, k: int) -> None:
         """Set deviance, dispersion, log-likelihood and information criteria."""
@@ -400,7 +486,8 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
         self.bic_ = float(k * np.log(N)) - 2.0 * self.log_likelihood_
 
     def _inputs(self, federation: Federation, y: Any) -> Federation:
-        return federation.select(Roles.of(federation, y, self.offset).predictors)
+        roles = Roles.of(federation, y, self.offset, self.clusters)
+        return federation.select(roles.predictors)
 
     def predict(self, X: Any, offset: Any = None) -> Any:
         """Return the mean of the response for rows.
@@ -418,8 +505,12 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
         (n,) array or Federation
         """
         check_is_fitted(self)
+        kept_of = vars(self).get("kept_", "")
         if isinstance(X, Federation):
-            return self._roles.predictions(self, check_federation(self, X), self.family)
+            view = check_federation(self, X)
+            return self._roles.predictions(self, view, self.family, kept_of=kept_of)
+        if kept_of:
+            raise without_silo(self)
         eta = self._check_rows(X) @ self.coef_ + self.intercept_
         if (offset is None) != (self.offset is None):
             raise DataError("Pass an offset where, and only where, the fit has one.")
@@ -446,6 +537,11 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
         """
         if sample_weight is not None or self.offset is not None:
             raise DataError("A score takes neither weights nor an offset.")
+        if "kept_" in vars(self):
+            raise DataError(
+                "A score is of one intercept. With site_effects judge the predictions "
+                "by unpooled.metrics, such as r2_score."
+            )
         kind = FAMILIES[self.family]
         if not isinstance(X, Federation):
             y = check_array(y, ensure_2d=False, dtype="float64")
@@ -490,10 +586,6 @@ def standardisation(
     # Of a constant column the deviations are rounding errors of its mean.
     constant = scale <= 64 * np.finfo(float).eps * np.abs(mean)
     return N, mean, np.where(constant, 1.0, scale)
-
-
-def _split(theta: Float[Array, " m"]) -> dict[str, Any]:
-    return {"intercept": float(theta[0]), "coef": theta[1:].copy()}
 
 
 def _intercept_alone(family: Family, mean: float) -> float:

@@ -7,6 +7,7 @@ Coefficients of standardised columns, b, and of the columns as they are:
 so that a covariance C of (a, b) becomes T C T'. For the covariance types see MacKinnon
 and White: with the information I and the products M of each row's score, added over all
 rows, it is φ I⁻¹ ("nonrobust"), I⁻¹ M I⁻¹ ("HC0"), and N / (N - k) times that ("HC1").
+With "cluster" M has the scores added up by cluster: `clusters.py`.
 
 References
 ----------
@@ -29,7 +30,7 @@ from unpooled.linalg.settled import by_nearness, settled
 if TYPE_CHECKING:
     import pandas as pd
 
-COVARIANCE_TYPES = ("nonrobust", "HC0", "HC1")
+COVARIANCE_TYPES = ("nonrobust", "HC0", "HC1", "cluster")
 
 
 def unstandardised(
@@ -60,6 +61,7 @@ def covariance(
     dispersion: float,
     N: int,
     n_parameters: int,
+    n_clusters: int = 0,
 ) -> Float[Array, "k k"]:
     """Return the covariance matrix of the parameters.
 
@@ -68,18 +70,25 @@ def covariance(
     information : (k, k) array
         Expected information, for a dispersion of 1.
     products : (k, k) array or None
-        Products of each row's scores, added over all rows; of "nonrobust" None.
-    cov_type : {"nonrobust", "HC0", "HC1"}
+        Products of each row's scores, added over all rows, or of each cluster's; of
+        "nonrobust" None.
+    cov_type : {"nonrobust", "HC0", "HC1", "cluster"}
     dispersion : float
         φ, for "nonrobust".
     N, n_parameters : int
         Sample size and number of parameters.
+    n_clusters : int, default 0
+        Number of clusters, for "cluster".
     """
     inverse = solved(information, np.eye(len(information)))
     inverse = (inverse + inverse.T) / 2
     if products is None:
         return dispersion * inverse
     factor = N / (N - n_parameters) if cov_type == "HC1" else 1.0
+    if cov_type == "cluster":
+        # A plan does not know the number.
+        few = n_clusters / max(n_clusters - 1, 1)
+        factor = few * (N - 1) / (N - n_parameters)
     return factor * inverse @ products @ inverse
 
 
@@ -89,7 +98,8 @@ class Inference:
     Attributes
     ----------
     coef_se_, intercept_se_ : arrays
-        Standard errors, in the shapes of `coef_` and `intercept_`.
+        Standard errors, in the shapes of `coef_` and `intercept_`; of a fit with an
+        own intercept for each silo `coef_se_` alone.
     covariance_ : (k, k) array
         Covariance matrix of the parameters: of each decision function, or of the one,
         the intercept and then the coefficients.
@@ -110,8 +120,11 @@ class Inference:
         C = settled("covariance of coefficients", lambda: {"C": C}, by_nearness)["C"]
         se = np.sqrt(np.maximum(C.diagonal(), 0.0))
         shape = np.shape(self.coef_)
-        se = se.reshape(-1, shape[-1] + 1)
         self.covariance_, self.dof_ = np.array(C), float(dof)
+        if not has_intercept(self):
+            self.coef_se_ = se.reshape(shape)
+            return
+        se = se.reshape(-1, shape[-1] + 1)
         self.coef_se_ = se[:, 1:].reshape(shape)
         self.intercept_se_ = se[:, 0].copy() if len(shape) > 1 else float(se[0, 0])
 
@@ -166,9 +179,9 @@ class Inference:
         if not 0.0 < alpha < 1.0:
             raise DataError(f"alpha={alpha!r} must lie between 0 and 1.")
         half = self.half_widths(alpha)
-        values = with_intercepts(self.coef_, self.intercept_)
+        values = side_by_side(self, "coef_", "intercept_")
         low, high = values - half, values + half
-        names = ["intercept", *column_names(self)]
+        names = parameter_names(self)
         index: Any = names
         if np.ndim(self.coef_) > 1 and len(self.coef_) > 1:
             index = pd.MultiIndex.from_product(
@@ -184,15 +197,35 @@ class Inference:
         alpha : float, default 0.05
             One less the level.
         """
-        errors = with_intercepts(
-            self._errors("coef_se_"), self._errors("intercept_se_")
-        )
+        self._errors("coef_se_")
+        errors = side_by_side(self, "coef_se_", "intercept_se_")
         return float(scipy.stats.t.ppf(1.0 - alpha / 2.0, self.dof_)) * errors
 
 
-def with_intercepts(coef: Any, intercept: Any) -> Float[Array, "q l"]:
-    """Return intercepts and coefficients side by side, a row for each function."""
-    return np.column_stack([np.atleast_1d(intercept), np.atleast_2d(coef)])
+def has_intercept(model: Any) -> bool:
+    """Return whether a fit has a common intercept, not an own one for each silo."""
+    return "intercept_" in vars(model)
+
+
+def side_by_side(model: Any, coef: str, intercept: str) -> Float[Array, "q l"]:
+    """Return attributes of intercepts and coefficients, a row for each function.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted. Without a common intercept only `coef` is read.
+    coef, intercept : str
+        Names of the attributes, such as "coef_se_" and "intercept_se_".
+    """
+    slopes = np.atleast_2d(getattr(model, coef))
+    if not has_intercept(model):
+        return slopes
+    return np.column_stack([np.atleast_1d(getattr(model, intercept)), slopes])
+
+
+def parameter_names(model: Any) -> list[str]:
+    """Return the names of the columns of what `side_by_side` returns."""
+    return ["intercept"] * has_intercept(model) + column_names(model)
 
 
 def column_names(model: Any) -> list[str]:

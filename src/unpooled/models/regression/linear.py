@@ -7,7 +7,9 @@
     round 4   with cov_type "HC0" or "HC1": the products of each row's residual times
               its predictors, added
 
-S is the cross-product matrix of predictors and response about their means.
+S is the cross-product matrix of predictors and response about their means; with
+site_effects about each silo's own means, and in a last round each silo keeps its own
+intercept (`site_effects.py`).
 
 References
 ----------
@@ -15,7 +17,7 @@ Hoerl and Kennard, Ridge regression: biased estimation for nonorthogonal problem
 Technometrics 12 (1970).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -34,15 +36,33 @@ from unpooled.models.base import FederatedEstimator, check_federation
 from unpooled.models.metrics.regression import r2_score
 from unpooled.models.moments import pooled_mean, pooled_scatter
 from unpooled.models.parameter_checks import check_choice
-from unpooled.models.regression.glm import local_score_products
+from unpooled.models.regression.clusters import check_clusters, with_cluster_column
+from unpooled.models.regression.glm import (
+    local_cluster_products,
+    local_score_products,
+)
 from unpooled.models.regression.inference import (
     COVARIANCE_TYPES,
     Inference,
     covariance,
+    has_intercept,
     unstandardised,
 )
 from unpooled.models.regression.regression_results import regression_exhibits
-from unpooled.models.regression.response import Roles, predicted_response
+from unpooled.models.regression.response import (
+    Roles,
+    check_enough_rows,
+    predicted_response,
+)
+from unpooled.models.regression.site_effects import (
+    columns_within,
+    local_profile_cluster_products,
+    local_profile_products,
+    local_within_squares,
+    own_intercept,
+    predicted_in_silo,
+    without_silo,
+)
 from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Exhibit
 
@@ -71,26 +91,40 @@ class LeastSquares(RegressorMixin, FederatedEstimator):
 
     _computed = ("r2_", "rmse_")
     _scored_by = ("r2", "neg_root_mean_squared_error")
+    _estimates: Mapping[str, int | None] = {"coef_": None, "intercept_": None}
     _steps = (*_MOMENTS, predicted_response)
 
     def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
         return regression_exhibits(self)
 
     def _solve(
-        self, federation: Federation, y: Any, alpha: float
+        self,
+        federation: Federation,
+        y: Any,
+        alpha: float,
+        *,
+        site_effects: bool = False,
+        clusters: str | None = None,
     ) -> tuple[Federation, "_Standardised"]:
         """Set coefficients and goodness of fit; three rounds."""
-        roles = Roles.of(federation, y)
+        roles = Roles.of(federation, y, clusters=clusters)
         view = federation.select(roles.columns)
         N, mean = pooled_mean(view)
         p = len(roles.predictors)
-        if alpha == 0.0 and N <= p + 1:
-            raise DataError(
-                f"{p} predictors and an intercept take more than {p + 1} rows in all."
-            )
-        S = pooled_scatter(view, mean)
+        own = len(view.parties) if site_effects else 1
         if alpha == 0.0:
-            check_definite(S[:-1, :-1], roles.predictors)
+            check_enough_rows(N, p, own)
+        predictors = roles.predictors
+        if site_effects:
+            totals = view.sum(local_within_squares, mean=mean)
+            S = view.sum(moments.local_scatter, squares=totals["squares"])["scatter"]
+            total = float(totals["response"])
+            predictors = columns_within(predictors)
+        else:
+            S = pooled_scatter(view, mean)
+            total = float(S[-1, -1])
+        if alpha == 0.0:
+            check_definite(S[:-1, :-1], predictors)
         squares = np.maximum(S.diagonal(), 0.0)
         # With denominator N; of a constant column 1.
         scale = np.sqrt(np.where(squares > 0.0, squares / N, 1.0))
@@ -100,17 +134,26 @@ class LeastSquares(RegressorMixin, FederatedEstimator):
         b = _solution(R[:-1, :-1] + np.diag(penalty), R[:-1, -1])
         unit = scale[-1]
         self.coef_ = b * unit / scale[:-1]
-        self.intercept_ = float(mean[-1] - np.add.reduce(mean[:-1] * self.coef_))
+        if not site_effects:
+            self.intercept_ = float(mean[-1] - np.add.reduce(mean[:-1] * self.coef_))
         explained = 2 * b @ R[:-1, -1] - b @ R[:-1, :-1] @ b
         residual = max(float(R[-1, -1] - explained), 0.0) * unit**2
         self.rmse_ = float(np.sqrt(residual / N))
-        self.r2_ = float(explained / R[-1, -1]) if R[-1, -1] > 0 else np.nan
+        within = float(explained / R[-1, -1]) if R[-1, -1] > 0 else np.nan
+        if site_effects:
+            self.r2_within_ = within
+            self.r2_ = 1.0 - residual / total if total > 0 else np.nan
+        else:
+            self.r2_ = within
         self.n_samples_ = N
         self.predictors_, self.response_ = roles.predictors, roles.response
-        return view, _Standardised(N, mean, scale, R[:-1, :-1], b * unit, residual)
+        solved = R[:-1, :-1], b * unit, residual
+        return view, _Standardised(N, mean, scale, *solved, own)
 
     def _inputs(self, federation: Federation, y: Any) -> Federation:
-        return federation.select(Roles.of(federation, y).predictors)
+        clusters = self.get_params().get("clusters")
+        roles = Roles.of(federation, y, clusters=clusters)
+        return federation.select(roles.predictors)
 
     def predict(self, X: Any) -> Any:
         """Return the response as predicted for rows.
@@ -126,9 +169,12 @@ class LeastSquares(RegressorMixin, FederatedEstimator):
         (n,) array or Federation
         """
         check_is_fitted(self)
+        kept_of = vars(self).get("kept_", "")
         if isinstance(X, Federation):
             view = check_federation(self, X)
-            return self._roles.predictions(self, view, "gaussian")
+            return self._roles.predictions(self, view, "gaussian", kept_of=kept_of)
+        if kept_of:
+            raise without_silo(self)
         return self._check_rows(X) @ self.coef_ + self.intercept_
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
@@ -173,6 +219,8 @@ class _Standardised:
         Their coefficients, in units of the response.
     residual : float
         Sum of squared residuals.
+    n_intercepts : int
+        One, or one of each silo's own.
     """
 
     def __init__(
@@ -183,9 +231,11 @@ class _Standardised:
         R: Float[Array, "p p"],
         b: Float[Array, " p"],
         residual: float,
+        n_intercepts: int,
     ) -> None:
         self.N, self.mean, self.scale = N, mean, scale
         self.R, self.b, self.residual = R, b, residual
+        self.n_intercepts = n_intercepts
 
     @property
     def information(self) -> Float[Array, "m m"]:
@@ -217,39 +267,60 @@ class LinearRegression(LeastSquares, Inference):
 
     Parameters
     ----------
-    cov_type : {"nonrobust", "HC0", "HC1"}, default "nonrobust"
+    cov_type : {"nonrobust", "HC0", "HC1", "cluster"}, default "nonrobust"
         How standard errors are estimated: for equal variances of the errors, or robust
-        against unequal ones; "HC1" with N / (N - p - 1).
+        against unequal ones; "HC1" with N / (N - k). "cluster": robust against rows of
+        a cluster that resemble each other.
+    clusters : str, optional
+        With "cluster": name of a column that numbers the clusters inside each silo,
+        such as wards or persons; it is no predictor. None: each silo is a cluster.
+    site_effects : bool, default False
+        Whether each silo has an intercept of its own, which it keeps. The coefficients
+        are then those of a fit of the pooled rows with an indicator column for each
+        silo ("fixed effects", "within estimator").
 
     Attributes
     ----------
     coef_ : (p,) array
         Coefficients of the predictors, in the columns' units.
     intercept_ : float
-        The intercept.
-    coef_se_, intercept_se_ : (p,) array, float
-        Standard errors.
+        Only without `site_effects`: the intercept.
+    coef_se_ : (p,) array
+        Standard errors of the coefficients.
+    intercept_se_ : float
+        Only without `site_effects`: standard error of the intercept.
+    n_intercepts_ : int
+        Only with `site_effects`: m, the number of silos.
     statistics_ : (p,) array
         ``coef_ / coef_se_``.
     p_values_, intercept_p_value_ : (p,) array, float
         Two-sided, by Student's t distribution with `dof_` degrees of freedom.
     covariance_ : (p + 1, p + 1) array
-        Covariance matrix of the intercept and the coefficients, in this order.
+        Covariance matrix of the intercept and the coefficients, in this order; with
+        `site_effects` (p, p), of the coefficients.
     dof_ : float
-        N - p - 1.
+        N - k, where k is the number of predictors and intercepts; with "cluster" G - 1.
+    n_clusters_ : int
+        Only with "cluster": G, the number of clusters.
     sigma_ : float
-        Residual standard deviation, with denominator N - p - 1.
+        Residual standard deviation, with denominator N - k.
     r2_, adjusted_r2_ : float
         Coefficient of determination on the rows of the fit; with degrees of freedom.
+    r2_within_ : float
+        Only with `site_effects`: share of the sum of squares within silos that the
+        predictors explain.
     rmse_ : float
         Root mean squared residual, with denominator N.
     f_statistic_, f_p_value_ : float
-        Test that all coefficients are 0 (Wald's, by `covariance_`), with p and N - p -
-        1 degrees of freedom.
+        Test that all coefficients are 0 (Wald's, by `covariance_`), with p and
+        `dof_` degrees of freedom. Intercepts are not tested.
     log_likelihood_ : float
         Of normal errors, at the most likely variance.
     aic_, bic_ : float
-        ``2 k - 2 log_likelihood_`` and ``k log N - 2 log_likelihood_``, k = p + 1.
+        ``2 k - 2 log_likelihood_`` and ``k log N - 2 log_likelihood_``.
+    kept_ : str
+        Only with `site_effects`: study and view under which the silos keep their
+        intercepts.
     predictors_ : list of str
         Names of the columns of `coef_`.
     response_ : str
@@ -264,14 +335,23 @@ class LinearRegression(LeastSquares, Inference):
     Raises
     ------
     DataError
-        Missing values, collinear or constant columns, or too few rows.
+        Missing values, collinear or constant columns (with `site_effects`, within
+        the silos), or too few rows.
 
     Notes
     -----
     Released, as totals only: N, the column sums, the sums of squares about the means,
     and the cross-product matrix of predictors and response; with "HC0" or "HC1" the
-    (p + 1) × (p + 1) products of each row's residual times its predictors. Never
-    released: a row, a residual, or any silo's own sums.
+    (p + 1) × (p + 1) products of each row's residual times its predictors, with
+    "cluster" those of their sums by cluster, and the number of clusters. With
+    `site_effects` squares and products are about each silo's own means, and the sum of
+    squares of the response about the mean over all silos is released beside them.
+    Never released: a row, a residual, any silo's own sums, or its own intercept.
+
+    With `site_effects` a view of predictions has each silo's own intercept in it, on
+    all rows of the silos of the fit; folds and splits of them are refused, and an array
+    of rows, which have no silo, cannot be predicted. A later fit of the same model on
+    the same view replaces the intercepts, and the earlier one no longer predicts.
 
     See Also
     --------
@@ -280,12 +360,24 @@ class LinearRegression(LeastSquares, Inference):
 
     _computed = (
         *(*LeastSquares._computed, "adjusted_r2_", "sigma_", "f_statistic_"),
-        *("f_p_value_", "log_likelihood_", "aic_", "bic_"),
+        *("f_p_value_", "log_likelihood_", "aic_", "bic_", "r2_within_"),
     )
-    _steps = (*LeastSquares._steps, local_score_products)
+    _steps = (
+        *(*LeastSquares._steps, local_score_products, local_within_squares),
+        *(local_profile_products, own_intercept, predicted_in_silo),
+        *(local_cluster_products, local_profile_cluster_products),
+    )
 
-    def __init__(self, *, cov_type: str = "nonrobust") -> None:
+    def __init__(
+        self,
+        *,
+        cov_type: str = "nonrobust",
+        clusters: str | None = None,
+        site_effects: bool = False,
+    ) -> None:
         self.cov_type = cov_type
+        self.clusters = clusters
+        self.site_effects = site_effects
 
     def _needs_variation(self) -> bool:
         return True
@@ -294,7 +386,7 @@ class LinearRegression(LeastSquares, Inference):
         works = (
             "Seber GAF, Lee AJ. Linear Regression Analysis. 2nd edition. Wiley, 2003.",
         )
-        robust = ""
+        robust, own = "", " with an intercept for each silo" * self.site_effects
         if self.cov_type != "nonrobust":
             robust = (
                 f", with heteroskedasticity-robust standard errors ({self.cov_type})"
@@ -305,44 +397,68 @@ class LinearRegression(LeastSquares, Inference):
                 "Econometrics 1985; 29: 305-325.",
             )
         return Citation(
-            f"A linear regression was fitted by least squares{robust}.", works
+            f"A linear regression{own} was fitted by least squares{robust}.", works
         )
 
     def _fit(self, federation: Federation, y: Any) -> None:
         check_choice("cov_type", self.cov_type, COVARIANCE_TYPES)
-        view, found = self._solve(federation, y, alpha=0.0)
-        N, p = found.N, len(found.b)
-        dof, products = N - p - 1, None
+        own = bool(self.site_effects)
+        clusters = check_clusters(federation, self.cov_type, self.clusters)
+        view, found = self._solve(
+            federation, y, alpha=0.0, site_effects=own, clusters=clusters
+        )
+        N, k = found.N, len(found.b) + found.n_intercepts
+        information = found.R if own else found.information
+        products = None
         if self.cov_type != "nonrobust":
-            products = view.sum(
-                local_score_products,
-                mean=found.mean,
-                scale=found.scale,
-                coef=found.b,
-                intercept=float(found.mean[-1]),
-                width=p + 1,
-                family="gaussian",
-                offset=False,
-            )["products"]
+            arguments: dict[str, Any] = {
+                "mean": found.mean,
+                "scale": found.scale,
+                "coef": found.b,
+                "width": len(information),
+                "family": "gaussian",
+                "offset": False,
+            }
+            step = local_profile_products if own else local_score_products
+            read = view
+            if not own:
+                arguments["intercept"] = float(found.mean[-1])
+            if self.cov_type == "cluster":
+                step = local_profile_cluster_products if own else local_cluster_products
+                read, those = with_cluster_column(
+                    federation, view, clusters, found.mean, found.scale
+                )
+                arguments |= those
+            totals = read.sum(step, **arguments)
+            products = totals["products"]
+            if self.cov_type == "cluster":
+                self.n_clusters_ = round(float(totals["clusters"]))
         C = covariance(
-            found.information,
+            information,
             products,
             cov_type=self.cov_type,
-            dispersion=found.residual / dof,
+            dispersion=found.residual / (N - k),
             N=N,
-            n_parameters=p + 1,
+            n_parameters=k,
+            n_clusters=vars(self).get("n_clusters_", 0),
         )
-        T = unstandardised(found.mean[:-1], found.scale[:-1])
+        T = unstandardised(found.mean[:-1], found.scale[:-1])[own:, own:]
+        dof = max(self.n_clusters_ - 1, 1) if self.cov_type == "cluster" else N - k
         self._set_inference(T @ C @ T.T, dof=float(dof))
-        self._set_goodness(found.residual, N, p)
+        self._set_goodness(found.residual, N, k)
+        if own:
+            self.n_intercepts_ = found.n_intercepts
+            coef = self.coef_[None].copy()
+            view.keep(own_intercept, coef=coef, family="gaussian", offset=False)
+            self.kept_ = view.kept_here
 
-    def _set_goodness(self, residual: float, N: int, p: int) -> None:
-        """Set what follows from the sum of squared residuals."""
-        dof, k = N - p - 1, p + 1
+    def _set_goodness(self, residual: float, N: int, k: int) -> None:
+        """Set what follows from the sum of squared residuals and k parameters."""
+        dof, p = N - k, len(self.coef_)
         self.sigma_ = float(np.sqrt(residual / dof))
         self.adjusted_r2_ = 1.0 - (1.0 - self.r2_) * (N - 1) / dof
         # Wald's test, which for equal variances is the usual one.
-        C = self.covariance_[1:, 1:]
+        C = self.covariance_[-p:, -p:]
         with np.errstate(divide="ignore"):
             wald = (
                 self.coef_ @ solved(C, self.coef_[:, None])[:, 0]
@@ -353,7 +469,7 @@ class LinearRegression(LeastSquares, Inference):
                 -0.5 * N * (np.log(2 * np.pi * np.float64(residual) / N) + 1.0)
             )
         self.f_statistic_ = float(wald / p)
-        self.f_p_value_ = float(scipy.stats.f.sf(self.f_statistic_, p, dof))
+        self.f_p_value_ = float(scipy.stats.f.sf(self.f_statistic_, p, self.dof_))
         self.aic_ = 2.0 * k - 2.0 * self.log_likelihood_
         self.bic_ = float(k * np.log(N)) - 2.0 * self.log_likelihood_
 
@@ -362,6 +478,8 @@ class LinearRegression(LeastSquares, Inference):
         import sklearn.linear_model
 
         check_is_fitted(self)
+        if not has_intercept(self):
+            raise without_silo(self)
         return self._taught(sklearn.linear_model.LinearRegression())
 
 

@@ -8,6 +8,9 @@
     5, ...     deviance of their rows, added ───────────────────────────> next step
     last       with cov_type "HC0" or "HC1": the products of each row's score, added
 
+With site_effects the silos evaluate at their own most likely intercepts, and keep them
+in a round after the last (`site_effects.py`).
+
 The search has a decision function for each class but the first. `coef_` has those of
 scikit-learn: of two classes the one, of more one for each class, which add up to 0.
 
@@ -16,7 +19,7 @@ References
 Agresti, Categorical data analysis, 3rd edition, Wiley, 2013, chapters 5 and 8.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -41,29 +44,60 @@ from unpooled.models.discriminant.classes import (
     class_values,
 )
 from unpooled.models.linear_classifier import LinearClassifier, linear_steps
+from unpooled.models.metrics.predictions import predicted
 from unpooled.models.moments import complete
 from unpooled.models.parameter_checks import check_choice
-from unpooled.models.regression.glm import (
-    DEVIANCE,
-    GRADIENT,
-    INFORMATION,
-    PARAMETERS,
-    local_spread,
-    standardisation,
+from unpooled.models.regression.clusters import (
+    RELEASED,
+    check_clusters,
+    cluster_products,
+    split_clusters,
+    with_cluster_column,
 )
+from unpooled.models.regression.glm import local_spread, standardisation
 from unpooled.models.regression.inference import (
     COVARIANCE_TYPES,
     Inference,
     covariance,
+    has_intercept,
     in_units,
     unstandardised,
 )
-from unpooled.models.regression.newton import Evaluation, maximised
+from unpooled.models.regression.newton import (
+    DEVIANCE,
+    GRADIENT,
+    INFORMATION,
+    PARAMETERS,
+    SCORE_PRODUCTS,
+    Evaluation,
+    maximised,
+)
 from unpooled.models.regression.regression_results import regression_exhibits
-from unpooled.protocol.step import public, release, summed
+from unpooled.models.regression.site_effects import (
+    check_whole,
+    classified_in_silo,
+    columns_within,
+    decided_in_silo,
+    local_class_profile,
+    local_class_profile_cluster_products,
+    local_class_profile_gradient,
+    local_class_profile_products,
+    own_class_intercepts,
+    probable_in_silo,
+    without_silo,
+)
+from unpooled.protocol.step import Step, public, release, summed
 from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Exhibit
 
+# What predicts with the silos' own intercepts, in place of the common ones.
+_IN_SILO = {
+    "decided": decided_in_silo,
+    "probable": probable_in_silo,
+    "classified": classified_in_silo,
+}
+# As many times the rounds has a search by gradients.
+_MORE = 4
 _TAKES = {
     "mean": PARAMETERS["mean"],
     "scale": PARAMETERS["scale"],
@@ -111,12 +145,33 @@ def local_working(
 
 @summed(
     takes=_TAKES,
-    products=release(
-        "m m",
-        symmetric=True,
-        meaning="products of each row's scores (its residuals times its predictors), "
-        "added over all rows",
-    ),
+    gradient=release("m", meaning=GRADIENT),
+    deviance=release("", meaning=DEVIANCE),
+    own=OWN_SIZES,
+)
+def local_gradient(
+    X: Float[Array, "n p"],
+    y: Shaped[Array, " n"],
+    *,
+    mean: Float[Array, " p"],
+    scale: Float[Array, " p"],
+    theta: Float[Array, "k l"],
+    classes: Int[Array, "c w"],
+    count: Float[Array, " c"],
+    width: int,
+) -> dict[str, Any]:
+    """Add gradient and deviance of this silo's rows, without the information."""
+    Z, codes, P, logs = _at(X, y, mean, scale, theta, classes)
+    return {
+        "gradient": (_residuals(codes, P).T @ Z).ravel(),
+        "deviance": np.array(-2.0 * logs[np.arange(len(codes)), codes].sum()),
+        "own": class_sizes(codes, classes),
+    }
+
+
+@summed(
+    takes=_TAKES,
+    products=release("m m", symmetric=True, meaning=SCORE_PRODUCTS),
     own=OWN_SIZES,
 )
 def local_score_products(
@@ -135,6 +190,31 @@ def local_score_products(
     scores = np.einsum("nk,nl->nkl", _residuals(codes, P), Z).reshape(len(Z), width)
     return {
         "products": scatter(scores, np.zeros(width)),
+        "own": class_sizes(codes, classes),
+    }
+
+
+@summed(by="party", takes=_TAKES, own=OWN_SIZES, **RELEASED)
+def local_cluster_products(
+    X: Float[Array, "n p"],
+    y: Shaped[Array, " n"],
+    *,
+    mean: Float[Array, " p"],
+    scale: Float[Array, " p"],
+    theta: Float[Array, "k l"],
+    classes: Int[Array, "c w"],
+    count: Float[Array, " c"],
+    width: int,
+    grouped: bool,
+) -> dict[str, Any]:
+    """Add the products of the scores of this silo's clusters."""
+    rows, clusters = split_clusters(X, grouped=grouped)
+    q = rows.shape[1]
+    Z, codes, P, _ = _at(rows, y, mean[:q], scale[:q], theta, classes)
+    scores = np.einsum("nk,nl->nkl", _residuals(codes, P), Z).reshape(len(Z), width)
+    named = clusters[class_codes(y, classes) >= 0]
+    return {
+        **cluster_products(scores, named, grouped=grouped),
         "own": class_sizes(codes, classes),
     }
 
@@ -175,16 +255,29 @@ class LogisticRegression(Inference, LinearClassifier):
         Inverse weight of the penalty, as in scikit-learn: ``½ Σ coef² + C`` times the
         negative log-likelihood is smallest. Unpenalised by default, so that there are
         standard errors. Standardise columns of different units before a penalty.
-    cov_type : {"nonrobust", "HC0", "HC1"}, default "nonrobust"
+    cov_type : {"nonrobust", "HC0", "HC1", "cluster"}, default "nonrobust"
         How standard errors are estimated: from the information, or robustly, from the
-        products of each row's score; "HC1" with N / (N - k).
+        products of each row's score; "HC1" with N / (N - k). "cluster": robust against
+        rows of a cluster that resemble each other.
+    clusters : str, optional
+        With "cluster": name of a column that numbers the clusters inside each silo,
+        such as wards or persons; it is no predictor. None: each silo is a cluster.
+    site_effects : bool, default False
+        Whether each silo has intercepts of its own, which it keeps. The coefficients
+        are then those of a fit of the pooled rows with an indicator column for each
+        silo. Every silo has rows of every class.
+    solver : {"newton", "bfgs"}, default "newton"
+        "newton" opens the information matrix in every round. "bfgs" opens it at the
+        start and at the end, and gradients in between: about three times the rounds,
+        and with 13 columns two thirds of the numbers, for silos that limit them
+        (`max_released_share`).
     classes : sequence, optional
         Names of the classes. When omitted, the silos send them, with the sizes, as a
         total over all; when given, a plan knows how many there are.
     tol : float, default 1e-8
         The fit ends with a step that is shorter than this many standard errors.
     max_iter : int, default 15
-        Largest number of rounds of the search.
+        Largest number of rounds of the search; with "bfgs" four times as many.
 
     Attributes
     ----------
@@ -196,24 +289,33 @@ class LogisticRegression(Inference, LinearClassifier):
         Coefficients of the decision functions, which add up to 0 over the classes; with
         two classes (1, p), the logarithms of odds ratios of the second.
     intercept_ : (c,) array
-        Their constants; (1,) with two classes.
+        Only without `site_effects`: their constants; (1,) with two classes.
     coef_se_, intercept_se_ : arrays
         Only without a penalty: standard errors, in the shapes of the above.
+    n_intercepts_ : int
+        Only with `site_effects`: m, the number of silos.
     statistics_, p_values_, intercept_p_value_ : arrays
         Only without a penalty: ``coef_ / coef_se_``, and two-sided p-values by the
         normal distribution.
     covariance_ : (q (p + 1), q (p + 1)) array
         Only without a penalty: covariance matrix of the q decision functions'
-        parameters, of each the intercept and then the coefficients.
+        parameters, of each the intercept and then the coefficients; with
+        `site_effects` (q p, q p), of the coefficients.
     dof_ : float
         Only without a penalty: degrees of freedom of the reference distribution, inf.
+    n_clusters_ : int
+        Only with "cluster": G, the number of clusters.
     deviance_, null_deviance_ : float
-        -2 times the log-likelihood, of the fit and of the classes' shares alone.
+        -2 times the log-likelihood, of the fit and of the classes' shares alone (with
+        `site_effects` their shares in each silo).
     log_likelihood_ : float
         At the fit.
     aic_, bic_ : float
         Only without a penalty: ``2 k - 2 log_likelihood_`` and ``k log N - 2
-        log_likelihood_``, k = (c - 1)(p + 1).
+        log_likelihood_``, k = (c - 1)(p + 1), with `site_effects` (c - 1)(p + m).
+    kept_ : str
+        Only with `site_effects`: study and view under which the silos keep their
+        intercepts.
     n_iter_ : int
         Number of rounds of the search.
     n_samples_ : int
@@ -235,9 +337,19 @@ class LogisticRegression(Inference, LinearClassifier):
     -----
     Released, as totals only: names and sizes of the classes; N and the column sums; the
     sums of squares about the means; in each round of the search the gradient, k =
-    (c - 1)(p + 1) numbers, the k × k information matrix and the deviance; with "HC0" or
-    "HC1" the products of the rows' scores, as many again. Never released: a row, a
-    probability, which silo has which class, or any silo's own sums.
+    (c - 1)(p + 1) numbers, the k × k information matrix (with "bfgs" in the first round
+    and in the last alone) and the deviance; with "HC0" or
+    "HC1" the products of the rows' scores, as many again, with "cluster" those of the
+    clusters' scores and the number of clusters. With `site_effects` the same
+    of the (c - 1) p coefficients, without intercepts. Never released: a row, a
+    probability, which silo has which class, any silo's own sums, or its own intercepts.
+
+    With `site_effects` a view of predictions has each silo's own intercepts in it, on
+    all rows of the silos of the fit; folds and splits of them are refused, and an array
+    of rows, which have no silo, cannot be predicted. A silo without rows of some class
+    has no finite intercept and refuses (`own_intercept`), which says that it lacks one.
+    A later fit of the same model on the same view replaces the intercepts, and the
+    earlier one no longer predicts.
 
     See Also
     --------
@@ -249,9 +361,12 @@ class LogisticRegression(Inference, LinearClassifier):
     intercept_: Float[Array, " q"]
 
     _computed = ("log_likelihood_", "aic_", "bic_")
+    _estimates: Mapping[str, int | None] = {"coef_": None, "intercept_": None}
     _steps = (
         *(classes.local_names, classes.local_class_counts, moments.local_total),
-        *(local_spread, *linear_steps),
+        *(local_spread, *linear_steps, *_IN_SILO.values()),
+        *(local_class_profile, local_class_profile_products, own_class_intercepts),
+        *(local_class_profile_cluster_products, local_class_profile_gradient),
     )
 
     def __init__(
@@ -259,12 +374,18 @@ class LogisticRegression(Inference, LinearClassifier):
         C: float = np.inf,
         *,
         cov_type: str = "nonrobust",
+        clusters: str | None = None,
+        site_effects: bool = False,
+        solver: str = "newton",
         classes: Sequence[Any] | None = None,
         tol: float = 1e-8,
         max_iter: int = 15,
     ) -> None:
         self.C = C
         self.cov_type = cov_type
+        self.clusters = clusters
+        self.site_effects = site_effects
+        self.solver = solver
         self.classes = classes
         self.tol = tol
         self.max_iter = max_iter
@@ -284,24 +405,29 @@ class LogisticRegression(Inference, LinearClassifier):
         how = "by maximum likelihood"
         if self.C != np.inf:
             how = f"with an L2 penalty (C = {self.C:g})"
+        own = " with intercepts for each silo" * self.site_effects
         return Citation(
-            f"A {kind} regression was fitted {how}.",
+            f"A {kind} regression{own} was fitted {how}.",
             ("Agresti A. Categorical Data Analysis. 3rd edition. Wiley, 2013.",),
         )
 
     def _fit(self, federation: Federation, y: Any) -> None:
         self._check_parameters()
         check_label(federation, y)
+        clusters = check_clusters(federation, self.cov_type, self.clusters)
+        whole, federation = federation, self._inputs(federation, y)
         # Round 1: the names of the classes, unless they are given, and their sizes.
         names, count = agreed_classes(
             federation, classes.local_names, self.classes, self._n_planned()
         )
         # Rounds 2 and 3: means and scales of the columns.
         N, mean, scale = standardisation(federation)
-        k, length = len(names) - 1, len(mean) + 1
-        if self.C == np.inf and N <= k * length:
+        own = bool(self.site_effects)
+        k, length = len(names) - 1, len(mean) + (not own)
+        n_parameters = k * length + own * k * len(federation.parties)
+        if self.C == np.inf and N <= n_parameters:
             raise DataError(
-                f"{k * length} parameters take more rows than all silos have. Leave "
+                f"{n_parameters} parameters take more rows than all silos have. Leave "
                 f"columns out, or set a penalty (C)."
             )
         common: dict[str, Any] = {
@@ -313,65 +439,105 @@ class LogisticRegression(Inference, LinearClassifier):
         }
 
         # Rounds 4, 5, ...: Newton's steps, from the classes' shares.
+        working = local_class_profile if own else local_working
+
         def evaluate(theta: Float[Array, " m"]) -> Evaluation:
             totals = federation.sum(
-                local_working, theta=theta.reshape(k, length).copy(), **common
+                working, theta=theta.reshape(k, length).copy(), **common
             )
             return Evaluation(
                 float(totals["deviance"]), totals["gradient"], totals["information"]
             )
 
+        gradient = local_class_profile_gradient if own else local_gradient
+
+        def evaluate_gradient(theta: Float[Array, " m"]) -> Evaluation:
+            totals = federation.sum(
+                gradient, theta=theta.reshape(k, length).copy(), **common
+            )
+            return Evaluation(float(totals["deviance"]), totals["gradient"], None)
+
         start = np.zeros((k, length))
-        start[:, 0] = np.log(count[1:] / count[0])
-        values = class_values(names)
-        columns = ["intercept", *self._names_of(federation)]
+        values, columns = class_values(names), self._names_of(federation)
+        if own:
+            columns = columns_within(columns)
+        else:
+            start[:, 0] = np.log(count[1:] / count[0])
+            columns = ["intercept", *columns]
         found = maximised(
             federation,
             evaluate,
             start.ravel(),
-            penalty=self._penalty(scale, k),
+            penalty=self._penalty(scale, k, own=own),
             tol=self.tol,
-            max_iter=self.max_iter,
+            max_iter=self.max_iter * (_MORE if self.solver == "bfgs" else 1),
             names=[
                 name if k == 1 else f"{name} ({value})"
                 for value in values[1:].tolist()
                 for name in columns
             ],
             of_classes=True,
+            evaluate_gradient=evaluate_gradient if self.solver == "bfgs" else None,
         )
         self.classes_, self.class_count_ = values, count.astype(np.int64)
         self.n_iter_, self.n_samples_ = found.n_iter, N
         # To the columns' units, and to one function for each class.
         theta = product(_contrasts(k), found.parameters.reshape(k, length))
-        self.intercept_, self.coef_ = in_units(theta, mean, scale)
+        if own:
+            self.coef_ = theta / scale
+            federation.keep(
+                own_class_intercepts, coef=self.coef_.copy(), classes=names, count=count
+            )
+            self.kept_, self.n_intercepts_ = (
+                federation.kept_here,
+                len(federation.parties),
+            )
+        else:
+            self.intercept_, self.coef_ = in_units(theta, mean, scale)
         self.deviance_ = found.last.deviance
         self.null_deviance_ = found.first.deviance
         self.log_likelihood_ = -0.5 * self.deviance_
         if self.C != np.inf:
             return
-        self.aic_ = 2.0 * k * length - 2.0 * self.log_likelihood_
-        self.bic_ = float(k * length * np.log(N)) - 2.0 * self.log_likelihood_
+        self.aic_ = 2.0 * n_parameters - 2.0 * self.log_likelihood_
+        self.bic_ = float(n_parameters * np.log(N)) - 2.0 * self.log_likelihood_
         # The last round: products of the rows' scores, where they are asked for.
         products = None
-        if self.cov_type != "nonrobust":
-            products = federation.sum(
-                local_score_products,
-                theta=found.parameters.reshape(k, length).copy(),
-                **common,
-            )["products"]
+        at: dict[str, Any] = common | {
+            "theta": found.parameters.reshape(k, length).copy()
+        }
+        if self.cov_type == "cluster":
+            step = local_cluster_products
+            if own:
+                step = local_class_profile_cluster_products
+            read, those = with_cluster_column(whole, federation, clusters, mean, scale)
+            totals = read.sum(step, **(at | those))
+            products = totals["products"]
+            self.n_clusters_ = round(float(totals["clusters"]))
+        elif self.cov_type != "nonrobust":
+            step = local_class_profile_products if own else local_score_products
+            products = federation.sum(step, **at)["products"]
         C = covariance(
-            found.last.information,
+            found.information,
             products,
             cov_type=self.cov_type,
             dispersion=1.0,
             N=N,
-            n_parameters=k * length,
+            n_parameters=n_parameters,
+            n_clusters=vars(self).get("n_clusters_", 0),
         )
-        T = np.kron(_contrasts(k), unstandardised(mean, scale))
+        T = np.kron(_contrasts(k), unstandardised(mean, scale)[own:, own:])
         self._set_inference(T @ C @ T.T, dof=np.inf)
+
+    def _inputs(self, federation: Federation, y: Any) -> Federation:
+        names = federation.feature_names
+        if self.clusters is None:
+            return federation
+        return federation.select([name for name in names if name != self.clusters])
 
     def _check_parameters(self) -> None:
         check_choice("cov_type", self.cov_type, COVARIANCE_TYPES)
+        check_choice("solver", self.solver, ("newton", "bfgs"))
         number = isinstance(self.C, int | float | np.number)
         if not number or isinstance(self.C, bool) or not self.C > 0.0:
             raise DataError(f"C={self.C!r} must be a number above 0, or infinite.")
@@ -381,15 +547,35 @@ class LogisticRegression(Inference, LinearClassifier):
                 f"penalised fit does not have."
             )
 
-    def _penalty(self, scale: Float[Array, " p"], k: int) -> Float[Array, "m m"] | None:
+    def _penalty(
+        self, scale: Float[Array, " p"], k: int, *, own: bool
+    ) -> Float[Array, "m m"] | None:
         """Return the penalty's matrix, for parameters of standardised columns."""
         if self.C == np.inf:
             return None
         # Of coefficients of the columns as they are; intercepts have none. Over all
         # classes they add up to 0: see `_contrasts`.
-        own = np.concatenate([[0.0], 1.0 / (self.C * scale**2)])
+        weights = 1.0 / (self.C * scale**2)
+        if not own:
+            weights = np.concatenate([[0.0], weights])
         M = _contrasts(k)
-        return np.kron(np.add.reduce(M[:, :, None] * M[:, None]), np.diag(own))
+        return np.kron(np.add.reduce(M[:, :, None] * M[:, None]), np.diag(weights))
+
+    def _scores(self, X: Any) -> Float[Array, "n k"]:
+        if "kept_" in vars(self):
+            raise without_silo(self)
+        return super()._scores(X)
+
+    def _predicted(
+        self, method: str, X: Federation, step: Step, names: list[str]
+    ) -> Federation:
+        if "kept_" not in vars(self):
+            return super()._predicted(method, X, step, names)
+        view = self._check_view(X)
+        check_whole(view)
+        arguments = {"coef": self.coef_}
+        step = _IN_SILO[step.function.__name__]
+        return predicted(self, method, view, step, names, arguments, kept_of=self.kept_)
 
     def _names_of(self, federation: Federation) -> Sequence[str]:
         return [str(name) for name in federation.feature_names]
@@ -399,6 +585,8 @@ class LogisticRegression(Inference, LinearClassifier):
         import sklearn.linear_model
 
         check_is_fitted(self)
+        if not has_intercept(self):
+            raise without_silo(self)
         return self._taught(sklearn.linear_model.LogisticRegression(C=self.C))
 
 

@@ -4,10 +4,19 @@
     solve         (information + penalty) step = gradient - penalty θ
     end           once the step is `tol` standard errors long
 
+A second way opens the information twice, at the start and at the end. In between the
+silos send gradient and deviance, and the information follows from the changes of the
+gradient (the BFGS update): more rounds, and far fewer numbers.
+
 The length of a step in standard errors, sqrt(step' information step), does not depend
 on the columns' units. Convergence is quadratic, so that the step taken last is exact
 far beyond `tol`. Where classes are separated the likelihood has no maximum: it stops
 growing while steps stay long, because the information vanishes with it.
+
+References
+----------
+Nocedal and Wright, Numerical optimization, 2nd edition, Springer, 2006, chapter 6, for
+the update (6.19).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,11 +31,34 @@ from unpooled.errors import ConvergenceError, DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.generalized_eigen import check_definite
 from unpooled.linalg.settled import Arrays, by_nearness, near, settled
+from unpooled.models.moments import MEAN
+from unpooled.protocol.step import public
 
+# In the ledger's words, for all regressions.
+PARAMETERS = {
+    "mean": MEAN,
+    "scale": public("p", "the standard deviation of each column, or 1"),
+    "coef": public("l", "the coefficients of the standardised predictors"),
+}
+GRADIENT = "gradient of the log-likelihood (each row's residual times its predictors)"
+INFORMATION = "information matrix (products of predictors, weighted by variances)"
+DEVIANCE = "deviance (-2 times the log-likelihood, up to a constant)"
+PEARSON = (
+    "chi-squared of Pearson (squared residuals divided by their variances, added over "
+    "all rows)"
+)
+SATURATED = "what the log-likelihood needs of the response alone"
+SCORE_PRODUCTS = (
+    "products of each row's scores (its residual times its predictors), added over all "
+    "rows"
+)
 # Near a maximum each step is far shorter than the one before. So many that are not,
 # while next to no likelihood is gained, are on the way to infinity.
 _STEADY, _GAIN, _SHORTER = 4, 1e-2, 0.5
 _HALVINGS = 30
+# Share of the information about some combination of parameters that is left where
+# classes are separated.
+_VANISHED = 1e-6
 # Relative rounding of a deviance.
 _ROUNDING = 1e-10
 # Of ill-conditioned systems two machines find steps that differ by more than rounding.
@@ -44,15 +76,15 @@ class Evaluation:
         -2 times the log-likelihood, up to a constant.
     gradient : (k,) array
         Of the log-likelihood.
-    information : (k, k) array
-        Expected information, symmetric.
+    information : (k, k) array or None
+        Expected information, symmetric; None of an evaluation that leaves it out.
     further : mapping of str to float
         Other totals of the round.
     """
 
     deviance: float
     gradient: Float[Array, " k"]
-    information: Float[Array, "k k"]
+    information: Float[Array, "k k"] | None
     further: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -78,6 +110,11 @@ class Maximum:
     first: Evaluation
     n_iter: int
 
+    @property
+    def information(self) -> Float[Array, "k k"]:
+        """The information of the last evaluation, which is never without it."""
+        return _information(self.last)
+
 
 def maximised(
     federation: Federation,
@@ -89,6 +126,7 @@ def maximised(
     max_iter: int,
     names: Sequence[str],
     of_classes: bool = False,
+    evaluate_gradient: Callable[[Float[Array, " k"]], Evaluation] | None = None,
 ) -> Maximum:
     """Return the maximum of a log-likelihood; one round for each evaluation.
 
@@ -110,6 +148,9 @@ def maximised(
         Of the parameters, for errors.
     of_classes : bool, default False
         Whether the deviance is -2 times the sum of logarithms of probabilities.
+    evaluate_gradient : callable, optional
+        One round without the information, in place of those between the first and the
+        last.
 
     Raises
     ------
@@ -126,16 +167,21 @@ def maximised(
     P = np.zeros((len(start), len(start))) if penalty is None else penalty
     if federation.coordinator.planned:
         # The number of rounds depends on the data; a plan lists the most there can be.
-        planned = [evaluate(start) for _ in range(max_iter)]
-        return Maximum(start, planned[-1], planned[0], max_iter)
+        between = evaluate_gradient or evaluate
+        first = evaluate(start)
+        for _ in range(max_iter - 2):
+            between(start)
+        last = evaluate(start) if max_iter > 1 else first
+        return Maximum(start, last, first, max_iter)
     # Logarithms differ between machines in their last digits.
     theta = settled("start of the search", lambda: {"start": start}, by_nearness)[
         "start"
     ]
     found = evaluate(theta)
     first, n_iter = found, 1
+    H = _information(found)
     if penalty is None:
-        check_definite(found.information, names)
+        check_definite(H, names)
 
     def objective(at: Evaluation, theta: Float[Array, " k"]) -> float:
         return at.deviance + float(np.add.reduce(theta * _times(P, theta)))
@@ -143,30 +189,86 @@ def maximised(
     steady, length = 0, np.inf
     while True:
         gradient = found.gradient - _times(P, theta)
-        step = _step(found.information + P, gradient)
+        step = _step(H + P, gradient)
         gain = float(np.add.reduce(step * gradient))
-        if gain <= tol**2:
+        if gain <= tol**2 and found.information is not None:
             return Maximum(theta + step, found, first, n_iter)
+        if gain <= tol**2:
+            # The end by an approximate information: from here on with the exact one.
+            evaluate_gradient = None
+            if n_iter == max_iter:
+                raise _too_few(max_iter, gain, tol)
+            found, n_iter = evaluate(theta), n_iter + 1
+            H = _information(found)
+            # Such a search may go to infinity in steps that end by themselves.
+            if penalty is None and _has_vanished(H, _information(first)):
+                raise _separated(theta, names)
+            continue
         shorter = np.abs(step).max() < _SHORTER * length
-        steady, length = 0 if shorter else steady + (gain < _GAIN), np.abs(step).max()
+        # Steps by an approximate information shorten more slowly near a maximum, too.
+        if shorter or found.information is None:
+            steady = 0
+        else:
+            steady += gain < _GAIN
+        length = np.abs(step).max()
         if steady == _STEADY:
             raise _separated(theta, names)
         # With less, the probability of every row's own class is above one half.
         if of_classes and penalty is None and found.deviance < 2.0 * np.log(2.0):
             raise _separated(theta, names)
         share, before, trial = 1.0, objective(found, theta), theta
+        here = found
         for _ in range(_HALVINGS):
             if n_iter == max_iter:
-                raise ConvergenceError(
-                    f"After {max_iter} rounds a step was still {np.sqrt(gain):.1e} "
-                    f"standard errors long, more than tol={tol:g}. Raise max_iter."
-                )
+                raise _too_few(max_iter, gain, tol)
             trial = theta + share * step
-            found, n_iter = evaluate(trial), n_iter + 1
+            found, n_iter = (evaluate_gradient or evaluate)(trial), n_iter + 1
             if objective(found, trial) <= before + _ROUNDING * abs(before):
                 break
             share /= 2
+        if found.information is None:
+            H = _updated(H, trial - theta, here.gradient - found.gradient)
+        else:
+            H = found.information
         theta = trial
+
+
+def _has_vanished(H: Float[Array, "k k"], start: Float[Array, "k k"]) -> bool:
+    """Return whether next to no information about some combination is left.
+
+    Along one that separates classes a row's weight is bounded by its probability to be
+    of another class, which is as small as the gradient at the end.
+    """
+    found = settled(
+        "least information",
+        lambda: {"value": scipy.linalg.eigvalsh(H, start, subset_by_index=[0, 0])},
+        lambda found, own: near(found["value"], own["value"], 1.0, len(H)),
+    )
+    return bool(found["value"][0] < _VANISHED)
+
+
+def _information(at: Evaluation) -> Float[Array, "k k"]:
+    assert at.information is not None
+    return at.information
+
+
+def _updated(
+    H: Float[Array, "k k"], s: Float[Array, " k"], y: Float[Array, " k"]
+) -> Float[Array, "k k"]:
+    """Return the information after a step s that changed the gradient by -y (BFGS)."""
+    Hs = _times(H, s)
+    along, change = float(np.add.reduce(s * Hs)), float(np.add.reduce(s * y))
+    # A log-likelihood of these families is concave: what is not is rounding.
+    if not (along > 0.0 and change > _ROUNDING * along):
+        return H
+    return H + np.outer(y, y) / change - np.outer(Hs, Hs) / along
+
+
+def _too_few(max_iter: int, gain: float, tol: float) -> ConvergenceError:
+    return ConvergenceError(
+        f"After {max_iter} rounds a step was still {np.sqrt(gain):.1e} standard errors "
+        f"long, more than tol={tol:g}. Raise max_iter."
+    )
 
 
 def _separated(theta: Float[Array, " k"], names: Sequence[str]) -> DataError:

@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 
 from unpooled.arrays import Array, Float
+from unpooled.models.regression.clusters import FEW
 from unpooled.models.regression.inference import (
     class_names,
     column_names,
-    with_intercepts,
+    has_intercept,
+    parameter_names,
+    side_by_side,
 )
 from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, Table
 from unpooled.results.formats import counted, left_out, number
@@ -21,6 +24,7 @@ _COVARIANCES = {
     "nonrobust": "",
     "HC0": " They are robust against unequal variances (HC0).",
     "HC1": " They are robust against unequal variances (HC1).",
+    "cluster": " They are robust against rows of a cluster that resemble each other.",
 }
 
 
@@ -32,18 +36,17 @@ def regression_exhibits(model: Any) -> list[Exhibit]:
 
 
 def _coefficients(model: Any) -> Exhibit:
-    names = ["intercept", *column_names(model)]
-    functions = class_names(model)
-    values = with_intercepts(model.coef_, model.intercept_)
+    names, functions = parameter_names(model), class_names(model)
+    values = side_by_side(model, "coef_", "intercept_")
     has_errors = "coef_se_" in vars(model)
     heads = [Column("Column"), Column("Coefficient", "number")]
     parts = [values]
     if has_errors:
-        se = with_intercepts(model.coef_se_, model.intercept_se_)
+        se = side_by_side(model, "coef_se_", "intercept_se_")
         half = model.half_widths(_LEVEL)
         with np.errstate(divide="ignore", invalid="ignore"):
             statistics = values / se
-        p = with_intercepts(model.p_values_, model.intercept_p_value_)
+        p = side_by_side(model, "p_values_", "intercept_p_value_")
         statistic = "t" if np.isfinite(model.dof_) else "z"
         heads += [
             Column("Standard error", "number"),
@@ -99,6 +102,11 @@ def _sentences(model: Any) -> str:
             f"The response is {model.response_}. A coefficient is the change of {what}"
             f"the response for one unit of the column, the others unchanged."
         )
+    if not has_intercept(model):
+        text += (
+            " Each silo has an intercept of its own, which it keeps; the coefficients "
+            "are of differences within silos."
+        )
     if "coef_se_" not in fitted:
         return (
             f"{text} The penalty biases the coefficients by an amount that the rows do "
@@ -110,6 +118,11 @@ def _sentences(model: Any) -> str:
         else "the normal distribution"
     )
     kind = _COVARIANCES[getattr(model, "cov_type", "nonrobust")]
+    if "n_clusters_" in fitted and model.n_clusters_ < FEW:
+        kind += (
+            f" There are only {model.n_clusters_} clusters: with few of them "
+            f"standard errors tend to be too small, and tests reject too often."
+        )
     return (
         f"{text} Tests and intervals are by {reference}.{kind} The picture has each "
         f"coefficient in units of its standard error, so that columns of different "
@@ -125,7 +138,7 @@ def _forest(model: Any, functions: Sequence[str]) -> Picture:
     if "coef_se_" in vars(model):
         # Columns have different units: in standard errors they share a scale.
         se = np.atleast_2d(model.coef_se_)
-        half = model.half_widths(_LEVEL)[:, 1:]
+        half = model.half_widths(_LEVEL)[:, -coef.shape[1] :]
         shown, errors = coef / se, half / se
         title = "coefficient divided by its standard error, with its 95 % interval"
     else:
@@ -163,11 +176,14 @@ def _goodness(model: Any) -> Exhibit:
     rows: list[tuple[str, Any]] = [("sample size", int(model.n_samples_))]
     labels: dict[str, str] = {
         "r2_": "R²",
+        "r2_within_": "R² within silos",
         "adjusted_r2_": "R², adjusted",
         "rmse_": "root mean squared residual",
         "sigma_": "residual standard deviation",
         "f_statistic_": "F statistic of all coefficients",
         "f_p_value_": "p of the F test",
+        "n_clusters_": "clusters",
+        "n_intercepts_": "intercepts, each a silo’s own",
         "null_deviance_": "deviance without predictors",
         "deviance_": "deviance",
         "dispersion_": "dispersion",

@@ -15,6 +15,7 @@ from unpooled.federation.federation import Federation
 from unpooled.models.metrics.predictions import predicted
 from unpooled.models.metrics.regression import PREDICTED
 from unpooled.models.regression.families import FAMILIES
+from unpooled.models.regression.site_effects import check_whole, predicted_in_silo
 from unpooled.protocol.step import derived, public
 
 
@@ -55,8 +56,17 @@ class Roles:
     response: str
 
     @classmethod
-    def of(cls, federation: Federation, y: Any, offset: str | None = None) -> "Roles":
-        """Return the roles for `y`, which names the response."""
+    def of(
+        cls,
+        federation: Federation,
+        y: Any,
+        offset: str | None = None,
+        clusters: str | None = None,
+    ) -> "Roles":
+        """Return the roles for `y`, which names the response.
+
+        A column of `clusters` has no role in the model, and is left out.
+        """
         names = federation.feature_names
         if y is None or (isinstance(y, str) and y == federation.label):
             raise DataError(
@@ -72,7 +82,13 @@ class Roles:
                 f"offset={offset!r}: name a column other than the response, "
                 f"{response!r}."
             )
-        predictors = [name for name in names if name not in (response, offset)]
+        if clusters is not None and clusters in (response, offset):
+            raise DataError(
+                f"clusters={clusters!r}: name a column other than the response and the "
+                f"offset."
+            )
+        others = (response, offset, clusters)
+        predictors = [name for name in names if name not in others]
         if not predictors:
             raise DataError("No column is left that could predict the response.")
         return cls(predictors, offset, response)
@@ -86,17 +102,21 @@ class Roles:
     def _offsets(self) -> list[str]:
         return [] if self.offset is None else [self.offset]
 
-    def predictions(self, model: Any, view: Federation, family: str) -> Federation:
+    def predictions(
+        self, model: Any, view: Federation, family: str, *, kept_of: str = ""
+    ) -> Federation:
         """Return the view of a model's predictions and of the response, if it is there.
 
         Parameters
         ----------
         model : estimator
-            Fitted, with `coef_` (p,) and `intercept_`.
+            Fitted, with `coef_` (p,), and `intercept_` unless silos keep their own.
         view : Federation
             Rows with the predictors.
         family : str
             Whose link gives the means.
+        kept_of : str, optional
+            Address of the fit of which the silos keep their own intercepts.
         """
         known = [self.response] if self.response in view.feature_names else []
         wanted = (*self.predictors, *self._offsets, *known)
@@ -104,10 +124,25 @@ class Roles:
         if view.feature_names != wanted:
             view = view.select(wanted)
         arguments: dict[str, Any] = {
-            "coef": model.coef_,
-            "intercept": float(model.intercept_),
             "family": family,
             "offset": self.offset is not None,
         }
         names: Sequence[str] = [PREDICTED + self.response, *known]
-        return predicted(model, "predict", view, predicted_response, names, arguments)
+        if kept_of:
+            check_whole(view)
+            arguments["coef"] = model.coef_[None]
+            step = predicted_in_silo
+        else:
+            arguments |= {"coef": model.coef_, "intercept": float(model.intercept_)}
+            step = predicted_response
+        return predicted(
+            model, "predict", view, step, names, arguments, kept_of=kept_of
+        )
+
+
+def check_enough_rows(N: int, p: int, n_intercepts: int) -> None:
+    """Refuse as many parameters as there are rows in all."""
+    k = p + n_intercepts
+    if N <= k:
+        those = "an intercept" if n_intercepts == 1 else f"{n_intercepts} intercepts"
+        raise DataError(f"{p} predictors and {those} take more than {k} rows in all.")

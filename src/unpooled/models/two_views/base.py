@@ -147,6 +147,7 @@ class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstim
         *(f"{side}_{name}_" for side in "xy" for name in _COMPUTED),
         *("coef_", "r2_", "rmse_", "vip_"),
         *("score_correlations_", "all_correlations_", "canonical_correlations_"),
+        *("canonical_correlations_se_", "canonical_correlations_se_normal_"),
     )
     _scored_by = ("r2", "neg_root_mean_squared_error")
     _partitions = ("rows", "columns")

@@ -23,7 +23,7 @@ Lv et al., One-Shot Distributed Generalized Eigenvalue Problem (DGEP), 2022, Alg
 1 to 3.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -49,7 +49,13 @@ from unpooled.models.base import check_federation
 from unpooled.models.generalized_eigen import generalized_eigen, matrix_pairs
 from unpooled.models.generalized_eigen.diagnosis import Diagnosis
 from unpooled.models.parameter_checks import check_choice, check_share, component_count
-from unpooled.models.two_views import cca_columns, dgep, pls_columns, sumcor
+from unpooled.models.two_views import (
+    cca_columns,
+    correlation_errors,
+    dgep,
+    pls_columns,
+    sumcor,
+)
 from unpooled.models.two_views.base import Predicting, shown_scores, views_of
 from unpooled.models.two_views.significance import CanonicalTest, bartlett
 from unpooled.models.two_views.two_views_results import cca_exhibits
@@ -102,6 +108,9 @@ class CCA(Predicting):
     scores : {"coordinator"} or None, default "coordinator"
         Column partitions only: who receives the scores that `transform` returns; with
         None nobody does.
+    standard_errors : bool, default False
+        Whether one more round gives standard errors of the canonical correlations that
+        assume no normality; "exact" on a row partition, without `regularisation`.
     random_state : int, optional
         Seed of random starting blocks.
 
@@ -110,6 +119,12 @@ class CCA(Predicting):
     canonical_correlations_ : (k,) array
         Only "exact": correlations of the pairs of scores, in descending order; with
         `regularisation` in the order of the regularised problem.
+    canonical_correlations_se_ : (k,) array
+        Only with `standard_errors`: standard errors of `canonical_correlations_`, for
+        correlations that differ from each other and from 0.
+    canonical_correlations_se_normal_ : (k,) array
+        Only of two views without `regularisation`: what they are for normal rows,
+        ``(1 - r²) / sqrt(N)``.
     eigenvalues_ : (k,) array
         Only on a column partition: the eigenvalues λ of the problem, except for two
         parties with `regularisation`. For two parties λ = 1 + ρ, or ρ with "sumcor",
@@ -187,7 +202,9 @@ class CCA(Predicting):
     Released, as totals only: the number of rows; the sum and the sum of squared
     deviations of each column of both views; their cross-product matrix about the means
     (products of every two columns' deviations, added over all rows). One-shot: one
-    matrix, in one round. Never released: a row, a score, or any silo's own moments.
+    matrix, in one round. With `standard_errors` k more totals: the squared influence of
+    each row on each canonical correlation, added over all rows. Never released: a row,
+    a score, or any silo's own moments.
 
     On a column partition the totals are about people (Gram matrices, or their products
     with blocks), which every silo must allow; `transform` then discloses the scores of
@@ -202,11 +219,24 @@ class CCA(Predicting):
     """
 
     canonical_correlations_: Float[Array, " k"]
+    canonical_correlations_se_: Float[Array, " k"]
+    canonical_correlations_se_normal_: Float[Array, " k"]
     eigenvalues_: Float[Array, " k"]
     all_correlations_: Float[Array, " l"]
     x_weights_: Float[Array, "p k"]
     y_weights_: Float[Array, "q k"]
 
+    _estimates: Mapping[str, int | None] = {
+        "canonical_correlations_": None,
+        "x_weights_": 1,
+        "y_weights_": 1,
+        "x_loadings_": 1,
+        "y_loadings_": 1,
+        "x_correlations_": 1,
+        "y_correlations_": 1,
+        "coef_": None,
+        "intercept_": None,
+    }
     _steps = (
         moments.local_total,
         moments.local_squares,
@@ -221,6 +251,7 @@ class CCA(Predicting):
         pls_columns.local_image,
         pls_columns.local_pairs,
         sumcor,
+        correlation_errors,
         shown_scores,
     )
 
@@ -237,6 +268,7 @@ class CCA(Predicting):
         max_iter: int = 10,
         init: Any = None,
         scores: str | None = "coordinator",
+        standard_errors: bool = False,
         random_state: int | None = None,
     ) -> None:
         self.n_components = n_components
@@ -249,6 +281,7 @@ class CCA(Predicting):
         self.max_iter = max_iter
         self.init = init
         self.scores = scores
+        self.standard_errors = standard_errors
         self.random_state = random_state
 
     def _needs_variation(self) -> bool:
@@ -264,6 +297,11 @@ class CCA(Predicting):
             "321-377."
         ]
         how, exact = "", not self.solver.startswith(("dgep", "dcca"))
+        if self.standard_errors:
+            works.append(
+                "Romanazzi M. Influence in canonical correlation analysis. "
+                "Psychometrika 1992; 57: 237-259."
+            )
         if not exact:
             how = f" by the one-shot algorithm {self.solver}, which is approximate"
             works.append(DGEP)
@@ -286,6 +324,12 @@ class CCA(Predicting):
         check_share("regularisation", self.regularisation)
         check_choice("criterion", self.criterion, CRITERIA)
         by_columns = federation.partition == "columns"
+        plain = self.solver == "exact" and self.regularisation == 0.0
+        if self.standard_errors and (by_columns or not plain):
+            raise DataError(
+                "standard_errors are of exact correlations on a row partition, without "
+                "regularisation. Leave them out."
+            )
         check_choice("solver", self.solver, COLUMN_SOLVERS if by_columns else SOLVERS)
         if by_columns:
             self._fit_columns(federation)
@@ -325,6 +369,21 @@ class CCA(Predicting):
         if c == 0.0:
             pairs = canonical_directions(S, min(p, q), *names)
             self.all_correlations_ = correlations(S, *pairs)
+            self._set_errors()
+        if self.standard_errors:
+            self.canonical_correlations_se_ = correlation_errors.correlation_errors(
+                both,
+                np.concatenate([self.x_mean_, self.y_mean_]),
+                A / self.x_std_[:, None],
+                B / self.y_std_[:, None],
+                self.canonical_correlations_,
+                N,
+            )
+
+    def _set_errors(self) -> None:
+        """Set the standard errors that normal rows have, without a round."""
+        r, N = self.canonical_correlations_, self.n_samples_
+        self.canonical_correlations_se_normal_ = correlation_errors.normal_errors(r, N)
 
     def _fit_in_row_space(self, both: Federation, k: int) -> None:
         """Fit views with more columns than rows, in the span of the pooled rows.
@@ -453,6 +512,8 @@ class CCA(Predicting):
         self.eigenvalues_ = values[:k] - (1.0 if self.criterion == "sumcor" else 0.0)
         if len(widths) == 2:
             self.canonical_correlations_ = values[:k] - 1.0
+            if c == 0.0:
+                self._set_errors()
 
     def _search(self, federation: Federation, k: int) -> pls_columns.Search:
         return pls_columns.search_for(
@@ -488,6 +549,7 @@ class CCA(Predicting):
         self.canonical_correlations_ = r[:k].copy()
         if c == 0.0:
             self.eigenvalues_ = r[:k] + (self.criterion == "maxvar")
+            self._set_errors()
         if tested:
             self.all_correlations_ = r
 

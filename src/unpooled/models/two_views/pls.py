@@ -16,7 +16,7 @@ Lv et al., One-Shot Distributed Generalized Eigenvalue Problem (DGEP), 2022, sec
 2.4.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -50,6 +50,18 @@ class PartialLeastSquares(TwoViews):
     (`PLSCanonical`), or the first (`PLSRegression`).
     """
 
+    _estimates: Mapping[str, int | None] = {
+        "score_correlations_": None,
+        "x_weights_": 1,
+        "y_weights_": 1,
+        "x_loadings_": 1,
+        "y_loadings_": 1,
+        "x_correlations_": 1,
+        "y_correlations_": 1,
+        "coef_": None,
+        "intercept_": None,
+        "vip_": None,
+    }
     _steps = (
         moments.local_total,
         moments.local_squares,

@@ -71,18 +71,40 @@ def _regresses(model: Any) -> bool:
 def _canonical(model: "CCA") -> Exhibit:
     r = np.asarray(model.canonical_correlations_)
     text = "Correlation between the scores of the two views, pair by pair."
-    heads = (Column("Pair"), Column("Correlation", "number", bar=True))
+    heads = [Column("Pair"), Column("Correlation", "number", bar=True)]
     rows: list[Any] = [(f"{j + 1}", value) for j, value in enumerate(r)]
     if "all_correlations_" in vars(model):
         test = model.significance()
-        heads = (Column("Pair"), *columns_of_test())
+        heads = [Column("Pair"), *columns_of_test()]
         names = [f"{j + 1}" for j in range(len(test.wilks))]
         rows = list(zip(names, *test.cells, strict=True))
         text += f" {HYPOTHESIS}"
+        if "canonical_correlations_se_normal_" in vars(model):
+            text += f" {_add_errors(model, heads, rows)}"
         if len(rows) > len(r):
             text += f" The model keeps the first {counted(len(r), 'pair')}."
     table = Table("correlations", heads, rows, items="pairs")
     return _drawn_correlations("Canonical correlations", text, table)
+
+
+def _add_errors(model: "CCA", heads: list[Column], rows: list[Any]) -> str:
+    """Add standard errors behind the correlations; return what they assume."""
+    of_fit = {
+        Column("SE", "number"): vars(model).get("canonical_correlations_se_"),
+        Column("SE (normal)", "number"): model.canonical_correlations_se_normal_,
+    }
+    known = {head: errors for head, errors in of_fit.items() if errors is not None}
+    for at, (head, errors) in enumerate(known.items(), 2):
+        heads.insert(at, head)
+        # The pairs that the model keeps have them.
+        cells = [*errors.tolist(), *[None] * (len(rows) - len(errors))]
+        rows[:] = [
+            (*row[:at], cell, *row[at:]) for row, cell in zip(rows, cells, strict=True)
+        ]
+    return (
+        "Standard errors (SE) are for correlations that differ from each other and "
+        "from 0; those of normal theory assume normality."
+    )
 
 
 def _scores(model: Any) -> Exhibit:

@@ -62,6 +62,9 @@ class Filling:
         Digest of the transforms of the column before it is filled.
     value : str
         The number, bit for bit.
+    step : str
+        The transform that fills them. Empty in notes of earlier versions of the
+        library.
     former : str
         How notes of earlier versions of the library name it.
     """
@@ -69,11 +72,13 @@ class Filling:
     chosen: bool
     before: str
     value: str
+    step: str = field(default="", compare=False)
     former: str = field(default="", compare=False)
 
     def as_record(self) -> dict[str, Any]:
         """Return JSON values."""
-        return {"chosen": self.chosen, "before": self.before, "value": self.value}
+        record = {"chosen": self.chosen, "before": self.before, "value": self.value}
+        return record | ({"step": self.step} if self.step else {})
 
 
 @final

@@ -4,9 +4,10 @@
     weights     p c  ──>  mmvfl_weights.csv    a row for each own column
     scores      N k  ──>  pca_scores.csv       a row for each person, under the own ids
 
-On a column partition each silo keeps results about its own columns. They are written by
-the silo and never sent: the request says that a study is over, and the reply that it
-was read.
+On a column partition each silo keeps results about its own columns; by rows only what a
+step keeps for itself is a result, such as the silo's own intercept, and the others are
+parts of totals. The files are written by the silo and never sent: the request says that
+a study is over, and the reply that it was read.
 """
 
 import csv
@@ -22,6 +23,7 @@ from unpooled.data.table import Table
 from unpooled.party.memory.kept_arrays import KeptAs, KeptStore
 from unpooled.posix import keep_private
 from unpooled.protocol.declaration import ROW_AXES
+from unpooled.protocol.step import find_step
 from unpooled.results.exhibits import Value
 from unpooled.results.files import harmless
 
@@ -29,7 +31,9 @@ from unpooled.results.files import harmless
 _HEADINGS = {"k": "component", "c": "class", "l": "landmark", "m": "silo"}
 
 
-def write_own_results(folder: Path, kept: KeptStore, table: Table) -> list[Path]:
+def write_own_results(
+    folder: Path, kept: KeptStore, table: Table, partition: str = "columns"
+) -> list[Path]:
     """Write what a silo keeps of a study as CSV files; return their paths.
 
     Parameters
@@ -41,9 +45,13 @@ def write_own_results(folder: Path, kept: KeptStore, table: Table) -> list[Path]
         The arrays that the study's steps kept.
     table : Table
         The silo's rows in the study's order, for their ids.
+    partition : {"rows", "columns"}
+        Of the study.
     """
     paths: list[Path] = []
     for name, about, array in kept.described():
+        if partition == "rows" and find_step(about.step).verb != "kept":
+            continue
         rows = _rows(about, array, table)
         if rows is None:
             continue

@@ -11,12 +11,14 @@ sum of. Where a block has a few missing cells of a column, the silo fills the co
 one way only for each version of its table, over all studies:
 
     first filling     second filling    the silo
-    a fit's           a fit's           fills as the first time, whatever is asked
+    a fit's           the same fit's    fills as the first time, whatever is asked
+    a fit's           another fit's     refuses, unless both are the same number
     chosen or a fit's chosen            refuses, unless both are the same number
 
 A mean that was fitted on other folds, or next month when another silo's rows have
 changed, is another number. An analyst who cross-validates meant no particular one, so
-the first stays. An analyst who names a number means that number.
+the first stays. An analyst who names a number means that number, and one who asks for a
+median after a mean means a median.
 """
 
 from typing import final
@@ -66,7 +68,8 @@ class ImputedCells:
                 notes = self._audit_log.state().notes["filled"]
                 check_former(notes, view.table, column, now, self._key)
             elif now != first:
-                if now.chosen or first.chosen or now.before != first.before:
+                of_two = bool(first.step) and now.step != first.step
+                if of_two or now.chosen or first.chosen or now.before != first.before:
                     raise Refusal("another_filling")
                 stay[column] = float.fromhex(first.value)
         view.fill_as(stay)

@@ -13,7 +13,8 @@ under another transform are the same one: a scaler in front is a ridge.
 
 An additive step may name settings too, such as the edges of bins: sums over the rows
 between two edges of two settings would be those of a few people. There a transform in
-front is no setting.
+front is no setting. Where a step's or a transform's settings are by column, each column
+has one, together with the transforms before it.
 """
 
 from typing import Any, final
@@ -25,10 +26,10 @@ from unpooled.party.memory.audit_log import AuditLog, Note
 from unpooled.party.memory.audit_state import Setting
 from unpooled.party.rules.policy import Policy
 from unpooled.party.steps.asked_step import AskedStep
-from unpooled.party.views.view import View
+from unpooled.party.views.view import View, is_by_column
 from unpooled.protocol.message import digest
 from unpooled.protocol.refusal import Refusal
-from unpooled.protocol.step import home_of
+from unpooled.protocol.step import Step, home_of
 
 
 @final
@@ -46,39 +47,59 @@ class OneSetting:
 
     def check(self, policy: Policy, asked: AskedStep, versions: list[str]) -> None:
         """Refuse another setting than the one that was answered."""
-        if policy.allow_disclosed or (now := self._of(asked, versions)) is None:
+        if policy.allow_disclosed:
             return
-        if any(map(now.conflicts, self._answered(versions, now.step))):
-            raise Refusal("one_setting")
+        for now in self._of(asked, versions):
+            if any(map(now.conflicts, self._answered(versions, now.step))):
+                raise Refusal("one_setting")
 
     def notes(self, asked: AskedStep, versions: list[str]) -> list[Note]:
         """Return what the log must say before an answer leaves."""
-        now = self._of(asked, versions)
-        if now is None or now in self._answered(versions, now.step):
-            return []
-        return [("setting", now.as_record())]
+        return [
+            ("setting", now.as_record())
+            for now in self._of(asked, versions)
+            if now not in self._answered(versions, now.step)
+        ]
 
     def _answered(self, versions: list[str], step: str) -> list[Setting]:
         settings = self._audit_log.state().settings
         return [one for name in versions for one in settings.get((name, step), ())]
 
-    def _of(self, asked: AskedStep, versions: list[str]) -> Setting | None:
+    def _of(self, asked: AskedStep, versions: list[str]) -> list[Setting]:
         step, view, public = asked.step, asked.view, asked.request.public
+        if not isinstance(view, View):
+            return []
+        found = [
+            Setting(versions[0], _name(one), columns, None, "", digest(canonical(own)))
+            for one, columns, own in view.settings_by_column(step, public)
+        ]
+        whole = None if is_by_column(step) else self._of_step(asked, view, versions)
+        return [*found, *([] if whole is None else [whole])]
+
+    def _of_step(
+        self, asked: AskedStep, view: View, versions: list[str]
+    ) -> Setting | None:
+        step, public = asked.step, asked.request.public
         values = {name: _value(public, name) for name in step.settings}
         # A name, or yes and no, give a few totals and no curve.
         values = {n: v for n, v in values.items() if not isinstance(v, bool | str)}
-        if not values or not isinstance(view, View):
+        if not values:
             return None
-        function, additive = step.function, step.by == "rows" and "X" in step.reads
+        additive = step.by == "rows" and "X" in step.reads
         return Setting(
             table=versions[0],
-            # Models ask for a step under many names; this is that of its own module.
-            step=f"{home_of(function.__module__)}.{function.__name__}",
+            step=_name(step),
             columns=tuple(sorted(view.source_columns)),
             rows=view.selection,
             features="" if additive else view.features,
             values=digest(canonical(values)),
         )
+
+
+def _name(step: Step) -> str:
+    # Models ask for a step under many names; this is that of its own module.
+    function = step.function
+    return f"{home_of(function.__module__)}.{function.__name__}"
 
 
 def _value(public: Any, name: str) -> Any:

@@ -6,7 +6,7 @@ arrays) and is evaluated inside the silo when a step reads it. Nothing is stored
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
@@ -15,6 +15,7 @@ from typing import Any, final
 import numpy as np
 
 from unpooled.arrays import Array, Bool, Float, UInt8
+from unpooled.data.categories import category_code
 from unpooled.data.filtered_table import complete_rows
 from unpooled.data.row_blocks import Block
 from unpooled.data.table import Table, rows_per_block
@@ -161,11 +162,22 @@ class View:
                 step, read = find_step(operation.step), operation.of or columns
                 if coded & set(read) and "cells" not in step.reads:
                     raise Refusal("categories")
-                coded &= set(operation.left(columns))
+                stay = coded & set(operation.left(columns))
+                coded = stay | set(_codes_in(operation, read, coded))
                 columns = self._made(operation, columns)
             else:
                 columns = self._known(columns, operation)
         return tuple(column for column in columns if column in coded)
+
+    @property
+    def dictionary(self) -> dict[float, str]:
+        """The names of categories by their codes: the silo's, and those filled in."""
+        found = dict(getattr(self.table, "dictionary", {}))
+        for operation in self._operations:
+            if isinstance(operation, Derive) and _is_filling(operation):
+                names = _texts(operation.public.get("names"))
+                found |= {category_code(name): name for name in names}
+        return found
 
     @property
     def _reads_kept(self) -> bool:
@@ -446,7 +458,7 @@ class View:
         derived = [o for o in self._operations if isinstance(o, Derive)]
         for operation, origins in zip(derived, self._origins(), strict=False):
             step = find_step(operation.step)
-            if not step.by_column or not any(origins):
+            if step.by_column in (False, "indicator") or not any(origins):
                 continue  # what is mixed has no missing cells
             values = self._of_nothing(operation, len(origins))
             for place, source in enumerate(origins):
@@ -459,8 +471,38 @@ class View:
                         chosen=not step.fitted_by,
                         before=digest(canonical(_records(before))) if before else "",
                         value=float(values[place]).hex(),
+                        step=step.name,
                         former=_former(_records(done[source]), step),
                     )
+        return found
+
+    def settings_by_column(
+        self, step: Step, public: Mapping[str, Any]
+    ) -> list[tuple[Step, tuple[str, ...], Any]]:
+        """Return settings by source column: of the view's transforms, and of a step.
+
+        Each with the transforms that stand before. After transforms that mix columns
+        they are about all source columns.
+        """
+        derived = [o for o in self._operations if isinstance(o, Derive)]
+        steps = [*(find_step(o.step) for o in derived), step]
+        if not any(map(is_by_column, steps)):
+            return []
+        found = list[tuple[Step, tuple[str, ...], Any]]()
+        arguments = [*(o.public for o in derived), public]
+        for number, origins in enumerate(self._origins()):
+            one = steps[number]
+            if not is_by_column(one):
+                continue
+            before = [o.as_json() for o in derived[:number]]
+            arrays = [np.asarray(arguments[number][name]) for name in one.settings]
+            for place, source in enumerate(origins):
+                if source:
+                    own = [array[..., place].tolist() for array in arrays]
+                    found.append((one, (source,), [before, own]))
+            if not all(origins):
+                every = [array.tolist() for array in arrays]
+                found.append((one, tuple(sorted(self.source_columns)), [before, every]))
         return found
 
     def _of_nothing(self, operation: Derive, p: int) -> Float[Array, " p"]:
@@ -491,6 +533,32 @@ class IdColumn:
     def rows(self) -> Bool[Array, " N"]:
         """Return a mask of the table's rows, all of them."""
         return np.ones(self.n_rows, bool)
+
+
+def is_by_column(step: Step) -> bool:
+    """Whether the settings of a step are arrays with a last axis over columns."""
+    axes = [step.takes[n].axes.split() for n in step.settings if n in step.takes]
+    return bool(axes) and all(letters[-1:] == ["p"] for letters in axes)
+
+
+def _is_filling(operation: Derive) -> bool:
+    return find_step(operation.step).by_column == "missing"
+
+
+def _codes_in(operation: Derive, read: Sequence[str], coded: set[str]) -> Iterable[str]:
+    """Return which columns of a transform hold codes, as what it read did."""
+    if not _is_filling(operation):
+        return ()
+    pairs = zip(read, operation.columns or read, strict=True)
+    return [made for name, made in pairs if name in coded]
+
+
+def _texts(names: Any) -> list[str]:
+    if names is None:
+        return []
+    if not isinstance(names, list) or not all(isinstance(n, str) for n in names):
+        raise Refusal("arguments")
+    return names
 
 
 def _records(done: Sequence[tuple[Derive, int]]) -> list[Any]:
@@ -548,7 +616,8 @@ def _derived(
     step, public = find_step(operation.step), dict(operation.public)
     if "kept" in step.reads:
         public["kept"] = kept(operation.kept_of)
-    stays = np.array(stay) if step.by_column else np.zeros(0)
+    fills = step.by_column in (True, "missing")
+    stays = np.array(stay) if fills else np.zeros(0)
     for block in blocks:
         with np.errstate(all="ignore"):
             X: Float[Array, "n q"] = step(block.X, **public)

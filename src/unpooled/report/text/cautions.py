@@ -9,7 +9,10 @@ import numpy as np
 from unpooled.errors import StudyError
 from unpooled.ledger import Release
 from unpooled.models.preprocessing.imputer import SimpleImputer
-from unpooled.models.preprocessing.preprocessing_results import much_filled
+from unpooled.models.preprocessing.preprocessing_results import (
+    filling_name,
+    much_filled,
+)
 from unpooled.report.facts import Facts, declaration
 from unpooled.report.text.rounds import rounds_label
 from unpooled.report.text.rules import DESCRIPTIONS, loosened, value_text
@@ -196,10 +199,11 @@ def _about_filled_cells(facts: Facts) -> list[Caution]:
         names = vars(model).get("feature_names_in_", facts.feature_names)
         much = much_filled(model, [str(name) for name in names], models[place + 1 :])
         if much:
+            value = filling_name(model.strategy)
             shown = listed(much[:10]) + (" and others" if len(much) > 10 else "")
             text = (
                 f"More than a third of {shown} was missing and was filled with the "
-                f"{model.strategy}. Filled cells lie at the {model.strategy}: standard "
+                f"{value}. Filled cells lie at the {value}: standard "
                 f"deviations, covariances and all that is computed from them are too "
                 f"small for such a column."
             )

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
+from unpooled.models.model_selection import jackknife_results
 from unpooled.report.facts import SIMULATED, Facts
 from unpooled.report.versions import versions
 from unpooled.results.citations import citation_of
@@ -44,8 +45,13 @@ def methods(facts: Facts) -> Methods:
         one = citation_of(model)
         sentences.append(f"{one.sentence.rstrip('.')}{cited(*one.references)}.")
     if facts.evaluation is not None:
-        # The others say what came of it.
-        sentences.append(facts.evaluation.exhibits[0].text)
+        # Those between say what came of it.
+        first, last = facts.evaluation.exhibits[0], facts.evaluation.exhibits[-1]
+        if first.heading != jackknife_results.HEADING:
+            sentences.append(first.text)
+        if last.heading == jackknife_results.HEADING:
+            work = cited(jackknife_results.WORK)
+            sentences.append(f"{last.text.rstrip('.')}{work}.")
     sentences.append(_how(facts, cited))
     if agreement := _agreement(facts):
         sentences.append(agreement)

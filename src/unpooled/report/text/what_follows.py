@@ -12,6 +12,7 @@ from unpooled.report.text.wording import (
     veiled,
 )
 from unpooled.results.formats import counted
+from unpooled.secure.sums.mask_graph import PEERS
 
 
 def could_learn(facts: Facts) -> list[str]:
@@ -88,9 +89,15 @@ def _collusion(m: int) -> str:
     if m > 3:
         text += f"two silos together learn the total over the other {m - 2}; "
     return text + (
-        f"the value of a single silo is learned only if the other {m - 1} collude. A "
+        f"the value of a single silo is learned only if {_all_others(m)} collude. A "
         f"coordinator that colludes with some silos learns no more than they do."
     )
+
+
+def _all_others(m: int) -> str:
+    if m - 1 <= PEERS:
+        return f"the other {m - 1}"
+    return f"the {PEERS} with which it shares masks, chosen at random, all"
 
 
 def could_not_learn(facts: Facts) -> list[str]:

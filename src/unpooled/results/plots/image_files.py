@@ -28,6 +28,10 @@ def images(picture: Picture, forms: Sequence[str]) -> Iterator[tuple[str, bytes]
         # Letters that the font lacks are drawn as boxes, and stay text in SVG.
         warnings.simplefilter("ignore")
         figure = picture.draw()
+        FigureCanvasAgg(figure)
+        figure.draw_without_rendering()
+        # Some labels stand outside of the panels, which a page lets them.
+        box = figure.get_tightbbox().padded(_MARGIN)
         for form in forms:
             content = io.BytesIO()
             (FigureCanvasSVG if form == "svg" else FigureCanvasAgg)(figure)
@@ -38,9 +42,7 @@ def images(picture: Picture, forms: Sequence[str]) -> Iterator[tuple[str, bytes]
                 format=form,
                 dpi=_DOTS_PER_INCH,
                 facecolor="white",
-                # Some labels stand outside of the panels, which a page lets them.
-                bbox_inches="tight",
-                pad_inches=_MARGIN,
+                bbox_inches=box,
                 metadata=dict.fromkeys(unset),
             )
             yield form, content.getvalue()

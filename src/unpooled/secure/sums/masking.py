@@ -9,8 +9,9 @@ the code, so the masks cancel in the total and in no smaller sum:
     party 3:  x_3 - r_13 - r_23
 
 A coordinator that follows the protocol learns the total; together with c parties it
-learns the sum over the other m - c, and nothing finer. No key is ever revealed, so a
-party that is missing ends the round instead of being subtracted: a total is over the
+learns the sum over the other m - c, and nothing finer; of more than 97 parties not
+every pair shares masks (`unpooled.secure.sums.mask_graph`). No key is ever revealed, so
+a party that is missing ends the round instead of being subtracted: a total is over the
 study's roster, or it is not opened.
 
 A total that only the parties may open carries one more mask, added by one party under a
@@ -57,7 +58,7 @@ class MaskedSum(SecureSum):
     party : str
         This party's name; empty at the coordinator, which has no keys.
     keys : mapping of str to bytes
-        The 32-byte key shared with each other party of the roster.
+        The 32-byte key shared with each party that it shares masks with.
     """
 
     def __init__(

@@ -1,0 +1,396 @@
+"""Columns cut into bins, by their quantiles or at equal widths.
+
+    quantiles   by counts or in secret: `unpooled.models.description.quantiles`
+    round       silos <── edges ── silos ── the rows of each bin ──────────> counts
+    transform   x ↦ the number of its bin, or a 0/1 column for each bin, in each silo
+
+Rows between two edges that lie close together are few, so a silo answers about a column
+for one set of edges in each version of its table (`one_setting`).
+"""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, final
+
+import numpy as np
+from sklearn.base import TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from unpooled.arrays import Array, Float, Int
+from unpooled.errors import DataError
+from unpooled.federation.federation import Federation
+from unpooled.models.base import FederatedEstimator
+from unpooled.models.description.quantiles import (
+    COMPARISONS,
+    STEPS,
+    check_least,
+    column_values,
+    units_of,
+)
+from unpooled.models.moments import complete
+from unpooled.models.parameter_checks import check_choice
+from unpooled.models.preprocessing.preprocessing_results import discretizer_exhibits
+from unpooled.protocol.step import derived, public, release, summed
+from unpooled.results.citations import Citation
+from unpooled.results.exhibits import Exhibit
+
+_ENCODINGS = ("onehot-dense", "ordinal")
+_STRATEGIES = ("quantile", "uniform")
+# As scikit-learn: bins that are no wider than this are none.
+_NARROWEST = 1e-8
+
+_EDGES = {
+    "edges": public("k p", "the values at which each column is cut into bins"),
+    "cuts": public("k p", "1 for each of these that is used, 0 for one that is not"),
+}
+_COUNT = public("b", "how many rows of all silos each bin has", counts="groups")
+
+
+@summed(
+    takes={**_EDGES, "n_all": "size b"},
+    settings=("edges",),
+    count=release(
+        "b",
+        meaning="number of rows in each bin, of the columns one after the other",
+        counts="classes",
+    ),
+)
+def local_bins(
+    X: Float[Array, "n p"],
+    *,
+    edges: Float[Array, "k p"],
+    cuts: Int[Array, "k p"],
+    n_all: int,
+) -> dict[str, Any]:
+    """Count this silo's rows in each bin of each column."""
+    return {"count": _indicators(complete(X), edges, cuts, n_all).sum(axis=0)}
+
+
+@derived(
+    takes={**_EDGES, "count": _COUNT},
+    fitted_by=("k_bins_discretizer.local_bins",),
+    by_column=True,
+    settings=("edges",),
+)
+def binned(
+    X: Float[Array, "n p"],
+    *,
+    edges: Float[Array, "k p"],
+    cuts: Int[Array, "k p"],
+    count: Float[Array, " b"],
+) -> Float[Array, "n p"]:
+    """Return the number of each cell's bin, from 0; NaN stay NaN."""
+    return np.where(np.isnan(X), X, _numbers(X, edges, cuts))
+
+
+@derived(
+    takes={**_EDGES, "count": _COUNT},
+    fitted_by=("k_bins_discretizer.local_bins",),
+    settings=("edges",),
+)
+def in_bins(
+    X: Float[Array, "n p"],
+    *,
+    edges: Float[Array, "k p"],
+    cuts: Int[Array, "k p"],
+    count: Float[Array, " b"],
+) -> Float[Array, "n b"]:
+    """Return a column of zeros and ones for each bin."""
+    return _indicators(complete(X), edges, cuts, len(count))
+
+
+@final
+class KBinsDiscretizer(TransformerMixin, FederatedEstimator):
+    """Cut columns into bins of about as many rows each, or of equal widths.
+
+    Parameters
+    ----------
+    n_bins : int, default 5
+        Number of bins of each column, at least 2.
+    encode : {"onehot-dense", "ordinal"}, default "onehot-dense"
+        Whether a column becomes a column of zeros and ones for each bin, or the number
+        of the bin, from 0.
+    strategy : {"quantile", "uniform"}, default "quantile"
+        Whether bins end at quantiles of the column (linear convention) or have equal
+        widths.
+    ranges : mapping of str to (float, float), optional
+        For ``strategy="uniform"``, the lowest and highest edge of each column, such as
+        plausible values. When omitted, the values that `min_rows` rows lie at or
+        beyond: a minimum or maximum is one person's cell.
+    comparison : {"summed", "mpc"}, default "summed"
+        How silos search for quantiles, as of `Quantiles`.
+    min_rows : int, default 10
+        How many values lie in the bracket of a quantile at least, as of `Quantiles`;
+        the outermost ones have as many at or beyond them.
+    decimals : int or mapping of str to int, optional
+        How many decimals values have, as of `Quantiles`.
+    allow_coordinator_party : bool, default False
+        With "mpc" and two silos, let the coordinator be the third party.
+
+    Attributes
+    ----------
+    bin_edges_ : list of (n_bins_ + 1,) array
+        Edges of each column, ascending. A row below the first or above the last is in
+        the first or the last bin. Those of a column with a single bin are infinite.
+    n_bins_ : (p,) array of int
+        Number of bins of each column: fewer than `n_bins` where quantiles coincide.
+    bin_counts_ : list of (n_bins_,) array of int
+        Number of rows of all silos in each bin.
+    n_features_in_ : int
+        p, the number of columns seen in `fit`.
+    feature_names_in_ : (p,) array of str
+        Names of the columns, where the silos' tables have names.
+
+    Raises
+    ------
+    DataError
+        Where fewer than two times `min_rows` values are in a column; for missing cells;
+        and for ranges that are not two numbers for each column.
+
+    Notes
+    -----
+    Released, as totals only: the quantiles, with the widths of their brackets, and what
+    `Quantiles` says (nothing of it with `ranges`); the number of rows in each bin.
+    Never released: a row, a minimum or maximum, or any silo's own count.
+
+    A silo refuses where a single row of its own is in a bin (`min_own_cells`), and
+    refuses rows in bins of fewer than `min_rows_per_class` of its policy over all
+    silos: choose fewer bins, or ``strategy="quantile"``.
+
+    A silo answers about a column for one set of edges in each version of its table,
+    over all studies (`one_setting`): two would give the sums of the few rows between
+    two edges. So bins are fitted on all rows, before folds.
+
+    See Also
+    --------
+    sklearn.preprocessing.KBinsDiscretizer : its twin on pooled rows, with
+        ``quantile_method="linear"`` and ``subsample=None``, to which it is equal with
+        ``min_rows=1``.
+    """
+
+    _ways = MappingProxyType({"comparison": COMPARISONS})
+    _steps = STEPS
+    bin_edges_: list[Array]
+    n_bins_: Int[Array, " p"]
+    bin_counts_: list[Array]
+
+    def __init__(
+        self,
+        n_bins: int = 5,
+        *,
+        encode: str = "onehot-dense",
+        strategy: str = "quantile",
+        ranges: Any = None,
+        comparison: str = "summed",
+        min_rows: int = 10,
+        decimals: Any = None,
+        allow_coordinator_party: bool = False,
+    ) -> None:
+        self.n_bins = n_bins
+        self.encode = encode
+        self.strategy = strategy
+        self.ranges = ranges
+        self.comparison = comparison
+        self.min_rows = min_rows
+        self.decimals = decimals
+        self.allow_coordinator_party = allow_coordinator_party
+
+    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
+        return discretizer_exhibits(self, columns)
+
+    def _citation(self) -> Citation:
+        how = {
+            "quantile": "quantiles over the rows of all silos",
+            "uniform": "edges at equal distances",
+        }[self.strategy]
+        return Citation(
+            f"Columns were cut into {self.n_bins} bins at {how}.",
+            (
+                "Dougherty J, Kohavi R, Sahami M. Supervised and unsupervised "
+                "discretization of continuous features. ICML 1995; 194-202.",
+            ),
+        )
+
+    def _fit(self, federation: Federation, y: Any) -> None:
+        k = self.n_bins
+        if isinstance(k, bool) or not isinstance(k, int) or k < 2:
+            raise DataError(f"n_bins={k!r}; choose a whole number from 2.")
+        check_choice("encode", self.encode, _ENCODINGS)
+        check_choice("strategy", self.strategy, _STRATEGIES)
+        planned = federation.coordinator.planned
+        found = self._found(federation)
+        if planned:
+            found = np.arange(k + 1.0)[:, None] + np.zeros(federation.n_features)
+        pairs = [_edges_of(own, self.strategy) for own in found.T]
+        self.bin_edges_ = pairs
+        self.n_bins_ = np.array([len(own) - 1 for own in pairs])
+        n_all = int(self.n_bins_.sum())
+        edges, cuts = self._cuts()
+        total = federation.sum(local_bins, edges=edges, cuts=cuts, n_all=n_all)
+        count = np.rint(total["count"]).astype(np.int64)
+        if planned:
+            count = np.full(n_all, max(federation.coordinator.n_rows // k, 1))
+        self.bin_counts_ = np.split(count, np.cumsum(self.n_bins_)[:-1])
+
+    def _found(self, federation: Federation) -> Float[Array, "l p"]:
+        """Return the edges of each column, before narrow bins are left out."""
+        k, names = self.n_bins, federation.feature_names
+        if self.ranges is not None:
+            if self.strategy != "uniform":
+                raise DataError('ranges are for strategy="uniform".')
+            ends = _ends(self.ranges, names)
+            return np.linspace(ends[0], ends[1], k + 1)
+        uniform = self.strategy == "uniform"
+        found, _ = column_values(
+            federation,
+            np.array([0.0, 1.0]) if uniform else np.linspace(0.0, 1.0, k + 1),
+            comparison=self.comparison,
+            least=check_least(self.min_rows),
+            units=units_of(self.decimals, names),
+            inward=True,
+            allow_coordinator_party=self.allow_coordinator_party,
+        )
+        if few := np.flatnonzero(np.isnan(found).any(axis=0)).tolist():
+            raise DataError(
+                f"Fewer than {2 * self.min_rows} values are in "
+                f"{', '.join(names[j] for j in few)}. Leave such columns out with "
+                f"select."
+            )
+        # Brackets may overlap.
+        found = np.maximum.accumulate(found)
+        return np.linspace(found[0], found[-1], k + 1) if uniform else found
+
+    def _cuts(self) -> tuple[Float[Array, "k p"], Int[Array, "k p"]]:
+        """Return the edges between bins, as many for each column, and which are used.
+
+        As many whatever the columns are, so that a column's are the same in any view.
+        """
+        shape = (int(self.n_bins) - 1, len(self.bin_edges_))
+        edges, cuts = np.zeros(shape), np.zeros(shape, np.int64)
+        for j, own in enumerate(self.bin_edges_):
+            between = own[1:-1]
+            edges[: len(between), j], cuts[: len(between), j] = between, 1
+        return edges, cuts
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """Return the names of the columns that are made: "age_0.0" for the first bin.
+
+        Parameters
+        ----------
+        input_features : sequence of str, optional
+            The names in `fit`; x0, x1, ... where the tables have none.
+        """
+        check_is_fitted(self)
+        known = getattr(self, "feature_names_in_", None)
+        if input_features is None:
+            p = self.n_features_in_
+            input_features = [f"x{j}" for j in range(p)] if known is None else known
+        names = [str(name) for name in input_features]
+        if len(names) != len(self.n_bins_):
+            raise ValueError(
+                f"input_features has {len(names)} names; give {len(self.n_bins_)}."
+            )
+        if self.encode != "ordinal":
+            pairs = zip(names, self.n_bins_.tolist(), strict=True)
+            names = [f"{name}_{bin:.1f}" for name, n in pairs for bin in range(n)]
+        return np.array(names, dtype=object)
+
+    def transform(self, X: Any) -> Any:
+        """Return the number of each cell's bin, or a column for each bin.
+
+        Parameters
+        ----------
+        X : (n, p) array-like or Federation
+            For a federation the result is a view of it: each silo bins its own rows
+            when they are read, and nothing is released.
+        """
+        check_is_fitted(self)
+        edges, cuts = self._cuts()
+        count = np.concatenate(self.bin_counts_).astype(float)
+        step = binned if self.encode == "ordinal" else in_bins
+        arguments: dict[str, Any] = {"edges": edges, "cuts": cuts, "count": count}
+        if isinstance(X, Federation):
+            view = self._check_view(X)
+            names = list(self.get_feature_names_out(view.feature_names))
+            return view.derive(step, names, **arguments)
+        return step(self._check_rows(X), **arguments)
+
+    def to_sklearn(self) -> Any:
+        """Return a fitted `sklearn.preprocessing.KBinsDiscretizer`."""
+        import sklearn.preprocessing
+
+        check_is_fitted(self)
+        twin = sklearn.preprocessing.KBinsDiscretizer(
+            n_bins=self.n_bins,
+            encode=self.encode,
+            strategy=self.strategy,
+            quantile_method="linear",
+            subsample=None,
+        )
+        # Its encoder is fitted with it: on rows that lie one in each bin.
+        p = len(self.n_bins_)
+        twin.fit(np.arange(self.n_bins + 1.0)[:, None] + np.zeros(p))
+        self._taught(twin)
+        edges = np.empty(p, dtype=object)
+        edges[:] = [own.copy() for own in self.bin_edges_]
+        twin.bin_edges_ = edges
+        if self.encode != "ordinal":
+            twin._encoder = sklearn.preprocessing.OneHotEncoder(
+                categories=[np.arange(n) for n in self.n_bins_.tolist()],
+                sparse_output=False,
+                dtype=np.float64,
+            ).fit(np.zeros((1, p)))
+        return twin
+
+
+def _edges_of(found: Float[Array, " l"], strategy: str) -> Float[Array, " e"]:
+    """Return the edges of a column's bins."""
+    if found[0] == found[-1]:
+        return np.array([-np.inf, np.inf])
+    if strategy == "uniform":
+        return found
+    return found[np.ediff1d(found, to_begin=np.inf) > _NARROWEST]
+
+
+def _numbers(
+    X: Float[Array, "n p"], edges: Float[Array, "k p"], cuts: Int[Array, "k p"]
+) -> Float[Array, "n p"]:
+    """Return how many used edges are at or below each cell."""
+    found = np.zeros(X.shape)
+    for edge, used in zip(edges, cuts, strict=True):
+        found += (edge <= X) & (used == 1)
+    return found
+
+
+def _indicators(
+    X: Float[Array, "n p"],
+    edges: Float[Array, "k p"],
+    cuts: Int[Array, "k p"],
+    n_all: int,
+) -> Float[Array, "n b"]:
+    n_bins = cuts.sum(axis=0) + 1
+    if int(n_bins.sum()) != n_all:
+        raise DataError(
+            "The number of bins is not that of the edges.", rule="arguments"
+        )
+    made = np.zeros((len(X), n_all))
+    places = _numbers(X, edges, cuts).astype(np.int64) + np.cumsum(n_bins) - n_bins
+    np.put_along_axis(made, places, 1.0, axis=1)
+    return made
+
+
+def _ends(ranges: Any, names: Sequence[str]) -> Float[Array, "2 p"]:
+    """Return the lowest and the highest edge of each column."""
+    try:
+        ends = np.array([[float(x) for x in ranges[name]] for name in names]).T
+    except (KeyError, TypeError, ValueError):
+        ends = np.zeros((0, 0))
+    good = isinstance(ranges, Mapping) and set(ranges) == set(names)
+    if not good or ends.shape != (2, len(names)) or not (ends[0] < ends[1]).all():
+        raise DataError(
+            f"ranges={ranges!r}; give the lowest and the highest edge of each column, "
+            f'such as {{"{names[0]}": [0, 100]}}.'
+        )
+    if not np.isfinite(ends).all():
+        raise DataError("ranges has an edge that is infinite.")
+    return ends

@@ -1,0 +1,162 @@
+"""Standard errors for rows that come in clusters, such as wards or repeated visits.
+
+    M = Σ_g s_g s_g',  s_g = Σ_{i in g} (score of row i)
+    covariance = G / (G - 1) · (N - 1) / (N - k) · I⁻¹ M I⁻¹
+
+over G clusters. A cluster is a silo, or the rows of one silo with the same number in a
+column; rows of two silos are never of one cluster. Each silo adds the scores of its own
+clusters and releases the sum of their products, which is opened over all silos.
+
+What of one cluster could be seen is limited: a total of few products of vectors with
+themselves gives these vectors up to a rotation, and with the three silos of which one
+asks the other two up to their order. So there are `FEWEST` silos, or each silo has as
+many clusters.
+
+References
+----------
+Liang and Zeger, Longitudinal data analysis using generalized linear models, Biometrika
+73 (1986). Cameron and Miller, A practitioner's guide to cluster-robust inference,
+Journal of Human Resources 50 (2015), sections II.A and VI, for few clusters.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from unpooled.arrays import Array, Float
+from unpooled.errors import DataError
+from unpooled.federation.federation import Federation
+from unpooled.linalg.moments import scatter
+from unpooled.models.moments import complete
+from unpooled.protocol.step import release
+
+FEWEST = 5
+# Below this many the asymptotics do not hold: tests reject too often.
+FEW = 40
+# What a step declares that adds up scores by cluster.
+RELEASED: dict[str, Any] = {
+    "products": release(
+        "m m",
+        symmetric=True,
+        meaning="products of each cluster's scores (residuals times predictors, added "
+        "over the rows of a cluster), added over all clusters",
+    ),
+    "clusters": release("", meaning="number of clusters (groups of rows)"),
+}
+
+
+def split_clusters(
+    X: Float[Array, "n p"], *, grouped: bool
+) -> tuple[Float[Array, "n q"], Float[Array, " n"]]:
+    """Return the other columns, and the number of each row's cluster.
+
+    Parameters
+    ----------
+    X : (n, p) array
+        A silo's rows; where they are `grouped`, the last column has the clusters.
+    grouped : bool
+        Without it all rows are of one cluster, the silo.
+    """
+    if not grouped:
+        return X, np.zeros(len(X))
+    return X[:, :-1], complete(X)[:, -1]
+
+
+def cluster_products(
+    scores: Float[Array, "n m"], clusters: Float[Array, " n"], *, grouped: bool
+) -> dict[str, Any]:
+    """Return what `RELEASED` declares of a silo's rows.
+
+    Parameters
+    ----------
+    scores : (n, m) array
+        Of each row.
+    clusters : (n,) array
+        The number of each row's cluster.
+    grouped : bool
+        As of `split_clusters`.
+
+    Raises
+    ------
+    DataError
+        Where the silo has fewer clusters than `FEWEST` in a column of them.
+    """
+    names, members = np.unique(clusters, return_inverse=True)
+    if grouped and len(names) < FEWEST:
+        raise DataError(
+            f"The silo has fewer than {FEWEST} clusters.", rule="few_clusters"
+        )
+    sums = np.zeros((len(names), scores.shape[1]))
+    np.add.at(sums, members, scores)
+    return {
+        "products": scatter(sums, np.zeros(scores.shape[1])),
+        "clusters": np.array(float(len(names))),
+    }
+
+
+def check_clusters(
+    federation: Federation, cov_type: str, clusters: object
+) -> str | None:
+    """Return the column of clusters, or None; refuse what gives no clusters.
+
+    Parameters
+    ----------
+    federation : Federation
+        Of the fit.
+    cov_type : str
+        As the model has it.
+    clusters : str or None
+        As the model has it.
+
+    Raises
+    ------
+    DataError
+        For a column that the federation does not have, or too few silos.
+    """
+    if clusters is not None and cov_type != "cluster":
+        raise DataError('clusters is for cov_type="cluster".')
+    if cov_type == "cluster" and clusters is None and len(federation.parties) < FEWEST:
+        raise DataError(
+            f'cov_type="cluster" takes each silo for a cluster, and there are '
+            f"{len(federation.parties)}. With fewer than {FEWEST} the total would show "
+            f"a silo's own sums, and no standard error of it could be trusted. Name a "
+            f"column that has the clusters inside the silos (clusters=), or choose "
+            f'"HC1".'
+        )
+    if clusters is None:
+        return None
+    if not isinstance(clusters, str) or clusters not in federation.feature_names:
+        raise DataError(
+            f"clusters={clusters!r}: name one of the columns "
+            f"{', '.join(federation.feature_names)}."
+        )
+    return clusters
+
+
+def with_cluster_column(
+    federation: Federation,
+    view: Federation,
+    clusters: str | None,
+    mean: Float[Array, " p"],
+    scale: Float[Array, " p"],
+) -> tuple[Federation, dict[str, Any]]:
+    """Return the view that a step of clusters reads, and arguments that say so.
+
+    Parameters
+    ----------
+    federation : Federation
+        With the column of clusters.
+    view : Federation
+        The columns of the model.
+    clusters : str or None
+        Name of the column of clusters.
+    mean, scale : (p,) arrays
+        Of the columns of the model.
+    """
+    if clusters is None:
+        return view, {"mean": mean, "scale": scale, "grouped": False}
+    return federation.select([*view.feature_names, clusters]), {
+        "mean": np.append(mean, 0.0),
+        "scale": np.append(scale, 1.0),
+        "grouped": True,
+    }

@@ -1,0 +1,604 @@
+"""An own intercept for each silo, which no end but the silo learns.
+
+    linear        each silo centres predictors and response at its own means; the
+                  cross-products within silos are added
+    others        silos <── coefficients b ── each silo finds the intercept a(b) that is
+                  most likely for its own rows, by itself
+                  silos ── gradient and information of b, and the deviance at a(b) ──>
+    last          silos <── b ── each silo keeps its own intercept
+
+The likelihood of b with every silo's most likely intercept is the profile likelihood.
+Its gradient is the score of b at a(b), and its information the Schur complement
+
+    I_bb - I_ba I_aa⁻¹ I_ab
+
+of each silo's information, added. So coefficients, standard errors and likelihood are
+those of a fit of the pooled rows with a column of indicators for each silo, and nothing
+about a single silo's intercept is opened.
+
+References
+----------
+Pawitan, In all likelihood, Oxford University Press, 2001, section 3.4. Wooldridge,
+Econometric analysis of cross section and panel data, 2nd edition, MIT Press, 2010,
+section 10.5, for the linear model.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.optimize
+import scipy.special
+
+from unpooled.arrays import Array, Float, Int, Shaped
+from unpooled.errors import DataError
+from unpooled.federation.federation import Federation
+from unpooled.linalg.moments import scatter
+from unpooled.models.discriminant.classes import (
+    NAMES,
+    OPENED_SIZES,
+    OWN_SIZES,
+    class_codes,
+    class_sizes,
+)
+from unpooled.models.linear_classifier import positions, probabilities
+from unpooled.models.moments import MEAN, PRODUCTS, SQUARES, complete
+from unpooled.models.regression.clusters import (
+    RELEASED,
+    cluster_products,
+    split_clusters,
+)
+from unpooled.models.regression.families import FAMILIES, Family, ratio, saturated
+from unpooled.models.regression.newton import (
+    DEVIANCE,
+    GRADIENT,
+    INFORMATION,
+    PARAMETERS,
+    PEARSON,
+    SATURATED,
+    SCORE_PRODUCTS,
+)
+from unpooled.protocol.step import derived, kept, public, release, stays, summed
+from unpooled.protocol.view_operations import Rows
+
+_COEF = public("q r", "the coefficients of the columns")
+_OWN: dict[str, Any] = {
+    "intercept": stays("q", meaning="the silo's own intercepts"),
+    "coef": stays("q r", meaning="the coefficients that they belong to"),
+}
+_OF_CLASSES = {
+    "mean": MEAN,
+    "scale": PARAMETERS["scale"],
+    "theta": public("k l", "coefficients of all classes but the first"),
+    "classes": NAMES,
+    "count": OPENED_SIZES,
+    "width": "size m",
+}
+
+
+# --- Linear models ------------------------------------------------------------------
+
+
+@summed(
+    by="party",
+    takes={"mean": MEAN},
+    squares=release("p", meaning=f"within-silo {SQUARES}"),
+    response=release(
+        "",
+        meaning="sum of squares of the response (squared deviations from its mean over "
+        "all silos)",
+    ),
+    scatter=stays(
+        "p p", symmetric=True, until="fit", meaning=f"within-silo {PRODUCTS}"
+    ),
+)
+def local_within_squares(
+    X: Float[Array, "n p"], *, mean: Float[Array, " p"]
+) -> dict[str, Any]:
+    """Keep this silo's scatter about its own means; release its diagonal."""
+    # About the means of all rows first: a silo's own mean then rounds little.
+    rows = _some(X) - mean
+    S = scatter(_centred(rows), np.zeros(X.shape[1]))
+    return {
+        "squares": S.diagonal().copy(),
+        "response": np.array((rows[:, -1] ** 2).sum()),
+        "scatter": S,
+    }
+
+
+# --- Generalised linear models ------------------------------------------------------
+
+
+@summed(
+    by="party",
+    takes={**PARAMETERS, "width": "size m"},
+    gradient=release("m", meaning=GRADIENT),
+    information=release("m m", symmetric=True, meaning=INFORMATION),
+    deviance=release("", meaning=DEVIANCE),
+    pearson=release("", meaning=PEARSON),
+    saturated=release("", meaning=SATURATED),
+)
+def local_profile(
+    X: Float[Array, "n p"],
+    *,
+    mean: Float[Array, " p"],
+    scale: Float[Array, " p"],
+    coef: Float[Array, " l"],
+    width: int,
+    family: str,
+    offset: bool,
+) -> dict[str, Any]:
+    """Add gradient, information and deviance at this silo's most likely intercept."""
+    kind = FAMILIES[family]
+    Z, y, mu = _profiled(X, mean, scale, coef, kind, offset=offset)
+    slope, variance = kind.slope(mu), kind.variance(mu)
+    return {
+        "gradient": Z.T @ ratio(slope * (y - mu), variance),
+        "information": (Z * ratio(slope**2, variance)[:, None]).T @ Z,
+        "deviance": np.array(kind.deviance(y, mu).sum()),
+        "pearson": np.array(ratio((y - mu) ** 2, variance).sum()),
+        "saturated": np.array(saturated(family, y)),
+    }
+
+
+@summed(
+    by="party",
+    takes={**PARAMETERS, "width": "size m"},
+    products=release("m m", symmetric=True, meaning=SCORE_PRODUCTS),
+)
+def local_profile_products(
+    X: Float[Array, "n p"],
+    *,
+    mean: Float[Array, " p"],
+    scale: Float[Array, " p"],
+    coef: Float[Array, " l"],
+    width: int,
+    family: str,
+    offset: bool,
+) -> dict[str, Any]:
+    """Add the products of this silo's rows' scores, less what its intercept takes."""
+    kind = FAMILIES[family]
+    Z, y, mu = _profiled(X, mean, scale, coef, kind, offset=offset)
+    scores = Z * ratio(kind.slope(mu) * (y - mu), kind.variance(mu))[:, None]
+    return {"products": scatter(scores, np.zeros(width))}
+
+
+@summed(by="party", takes={**PARAMETERS, "width": "size m"}, **RELEASED)
+def local_profile_cluster_products(
+    X: Float[Array, "n p"],
+    *,
+    mean: Float[Array, " p"],
+    scale: Float[Array, " p"],
+    coef: Float[Array, " l"],
+    width: int,
+    family: str,
+    offset: bool,
+    grouped: bool,
+) -> dict[str, Any]:
+    """Add the products of the scores of this silo's clusters, likewise."""
+    kind = FAMILIES[family]
+    rows, clusters = split_clusters(X, grouped=grouped)
+    Z, y, mu = _profiled(rows, mean, scale, coef, kind, offset=offset)
+    scores = Z * ratio(kind.slope(mu) * (y - mu), kind.variance(mu))[:, None]
+    return cluster_products(scores, clusters, grouped=grouped)
+
+
+@kept(by="party", takes={"coef": _COEF}, **_OWN)
+def own_intercept(
+    X: Float[Array, "n p"], *, coef: Float[Array, "q r"], family: str, offset: bool
+) -> dict[str, Any]:
+    """Keep this silo's own intercept, for the columns as they are."""
+    rows, k = _some(X), coef.shape[1]
+    middle = rows[:, :k].mean(axis=0)
+    eta = (rows[:, :k] - middle) @ coef[0]
+    if offset:
+        eta = eta + rows[:, k]
+    own = _intercept(FAMILIES[family], rows[:, -1], eta) - middle @ coef[0]
+    return {"intercept": np.array([own]), "coef": coef.copy()}
+
+
+@derived(takes={"coef": _COEF}, own_rows=True)
+def predicted_in_silo(
+    X: Float[Array, "n p"],
+    kept: Any,
+    *,
+    coef: Float[Array, "q r"],
+    family: str,
+    offset: bool,
+) -> Float[Array, "n m"]:
+    """Return means by the silo's own intercept, then the response."""
+    p = coef.shape[1]
+    eta = X[:, :p] @ coef[0] + _kept_with(kept, coef)[0]
+    if offset:
+        eta = eta + X[:, p]
+    return np.column_stack([FAMILIES[family].mean(eta), X[:, p + offset :]])
+
+
+def _profiled(
+    X: Float[Array, "n q"],
+    mean: Float[Array, " p"],
+    scale: Float[Array, " p"],
+    coef: Float[Array, " l"],
+    family: Family,
+    *,
+    offset: bool,
+) -> tuple[Float[Array, "n l"], Float[Array, " n"], Float[Array, " n"]]:
+    """Return predictors about their weighted means, responses and their means.
+
+    With the rows' weights in the information, products of the predictors about these
+    means are the Schur complement.
+    """
+    rows, k = _some(X), len(coef)
+    y = family.checked(rows[:, -1])
+    Z = _centred((rows[:, :k] - mean[:k]) / scale[:k])
+    eta = Z @ coef
+    if offset:
+        eta = eta + rows[:, k]
+    mu = family.mean(eta + _intercept(family, y, eta))
+    weights = ratio(family.slope(mu) ** 2, family.variance(mu))
+    # A step that is far too long may leave no row any information.
+    return Z - weights @ Z / max(weights.sum(), np.finfo(float).tiny), y, mu
+
+
+def _intercept(family: Family, y: Float[Array, " n"], eta: Float[Array, " n"]) -> float:
+    """Return the most likely intercept of rows, whose linear predictors lack it."""
+    if family.name == "gaussian":
+        return float((y - eta).mean())
+    if family.name == "gamma":
+        return float(scipy.special.logsumexp(np.log(y) - eta) - np.log(len(y)))
+    total = float(y.sum())
+    if not 0.0 < total < (len(y) if family.name == "binomial" else np.inf):
+        raise _no_intercept()
+    if family.name == "poisson":
+        return float(np.log(total) - scipy.special.logsumexp(eta))
+
+    def excess(a: float) -> float:
+        return float(scipy.special.expit(a + eta).sum()) - total
+
+    # With the smallest or the largest of all linear predictors in place of each.
+    middle = float(scipy.special.logit(total / len(y)))
+    low, high = middle - eta.max() - 1.0, middle - eta.min() + 1.0
+    return float(scipy.optimize.brentq(excess, low, high, xtol=1e-14))
+
+
+# --- Logistic regression ------------------------------------------------------------
+
+
+@summed(
+    by="party",
+    takes=_OF_CLASSES,
+    gradient=release("m", meaning=GRADIENT),
+    information=release("m m", symmetric=True, meaning=INFORMATION),
+    deviance=release("", meaning=DEVIANCE),
+    own=OWN_SIZES,
+)
+def local_class_profile(
+    X: Float[Array, "n p"],
+    y: Shaped[Array, " n"],
+    *,
+    mean: Float[Array, " p"],
+    scale: Float[Array, " p"],
+    theta: Float[Array, "k l"],
+    classes: Int[Array, "c w"],
+    count: Float[Array, " c"],
+    width: int,
+) -> dict[str, Any]:
+    """Add gradient, information and deviance at this silo's most likely intercepts."""
+    at = _ClassProfile(X, y, mean, scale, theta, classes)
+    return {
+        "gradient": (at.residuals.T @ at.Z).ravel(),
+        "information": at.information,
+        "deviance": np.array(-2.0 * at.log_likelihood),
+        "own": at.sizes,
+    }
+
+
+@summed(
+    by="party",
+    takes=_OF_CLASSES,
+    gradient=release("m", meaning=GRADIENT),
+    deviance=release("", meaning=DEVIANCE),
+    own=OWN_SIZES,
+)
+def local_class_profile_gradient(
+    X: Float[Array, "n p"],
+    y: Shaped[Array, " n"],
+    *,
+    mean: Float[Array, " p"],
+    scale: Float[Array, " p"],
+    theta: Float[Array, "k l"],
+    classes: Int[Array, "c w"],
+    count: Float[Array, " c"],
+    width: int,
+) -> dict[str, Any]:
+    """Add gradient and deviance likewise, without the information."""
+    at = _ClassProfile(X, y, mean, scale, theta, classes)
+    return {
+        "gradient": (at.residuals.T @ at.Z).ravel(),
+        "deviance": np.array(-2.0 * at.log_likelihood),
+        "own": at.sizes,
+    }
+
+
+@summed(
+    by="party",
+    takes=_OF_CLASSES,
+    products=release("m m", symmetric=True, meaning=SCORE_PRODUCTS),
+    own=OWN_SIZES,
+)
+def local_class_profile_products(
+    X: Float[Array, "n p"],
+    y: Shaped[Array, " n"],
+    *,
+    mean: Float[Array, " p"],
+    scale: Float[Array, " p"],
+    theta: Float[Array, "k l"],
+    classes: Int[Array, "c w"],
+    count: Float[Array, " c"],
+    width: int,
+) -> dict[str, Any]:
+    """Add the products of this silo's rows' scores, less what its intercepts take."""
+    at = _ClassProfile(X, y, mean, scale, theta, classes)
+    scores = np.einsum("nk,np->nkp", at.residuals, at.Z).reshape(len(at.Z), width)
+    scores = scores - at.residuals @ at.slopes
+    return {"products": scatter(scores, np.zeros(width)), "own": at.sizes}
+
+
+@summed(by="party", takes=_OF_CLASSES, own=OWN_SIZES, **RELEASED)
+def local_class_profile_cluster_products(
+    X: Float[Array, "n p"],
+    y: Shaped[Array, " n"],
+    *,
+    mean: Float[Array, " p"],
+    scale: Float[Array, " p"],
+    theta: Float[Array, "k l"],
+    classes: Int[Array, "c w"],
+    count: Float[Array, " c"],
+    width: int,
+    grouped: bool,
+) -> dict[str, Any]:
+    """Add the products of the scores of this silo's clusters, likewise."""
+    rows, clusters = split_clusters(X, grouped=grouped)
+    q = rows.shape[1]
+    at = _ClassProfile(rows, y, mean[:q], scale[:q], theta, classes)
+    scores = np.einsum("nk,np->nkp", at.residuals, at.Z).reshape(len(at.Z), width)
+    scores = scores - at.residuals @ at.slopes
+    named = clusters[class_codes(y, classes) >= 0]
+    return {
+        **cluster_products(scores, named, grouped=grouped),
+        "own": at.sizes,
+    }
+
+
+@kept(
+    by="party",
+    takes={"coef": _COEF, "classes": NAMES, "count": OPENED_SIZES},
+    own=OWN_SIZES,
+    **_OWN,
+)
+def own_class_intercepts(
+    X: Float[Array, "n p"],
+    y: Shaped[Array, " n"],
+    *,
+    coef: Float[Array, "q r"],
+    classes: Int[Array, "c w"],
+    count: Float[Array, " c"],
+) -> dict[str, Any]:
+    """Keep this silo's own intercepts, for the columns as they are."""
+    rows, codes = _of_classes(X, y, classes)
+    middle = rows.mean(axis=0)
+    eta = (rows - middle) @ coef.T
+    if len(coef) == 1:
+        own = _intercepts(codes, eta)
+    else:
+        # As for the coefficients: of all classes, with the mean subtracted.
+        own = np.concatenate([[0.0], _intercepts(codes, eta[:, 1:] - eta[:, :1])])
+        own -= own.mean()
+    return {
+        "intercept": own - coef @ middle,
+        "coef": coef.copy(),
+        "own": class_sizes(codes, classes),
+    }
+
+
+@derived(takes={"coef": _COEF}, own_rows=True)
+def decided_in_silo(
+    X: Float[Array, "n p"], kept: Any, *, coef: Float[Array, "q r"]
+) -> Float[Array, "n q"]:
+    """Return the decision functions of rows, with the silo's own intercepts."""
+    return X @ coef.T + _kept_with(kept, coef)
+
+
+@derived(takes={"coef": _COEF}, own_rows=True)
+def probable_in_silo(
+    X: Float[Array, "n p"], kept: Any, *, coef: Float[Array, "q r"]
+) -> Float[Array, "n c"]:
+    """Return the probability of each class, with the silo's own intercepts."""
+    return probabilities(X @ coef.T + _kept_with(kept, coef))
+
+
+@derived(takes={"coef": _COEF}, own_rows=True)
+def classified_in_silo(
+    X: Float[Array, "n p"], kept: Any, *, coef: Float[Array, "q r"]
+) -> Float[Array, "n 1"]:
+    """Return each row's most probable class, with the silo's own intercepts."""
+    scores = X @ coef.T + _kept_with(kept, coef)
+    best = positions(scores)[:, None].astype(float)
+    return np.where(np.isnan(scores).any(axis=1, keepdims=True), np.nan, best)
+
+
+class _ClassProfile:
+    """A silo's rows at its most likely intercepts, for k functions of p columns.
+
+    Attributes
+    ----------
+    Z : (n, p) array
+        Standardised predictors about their own means.
+    sizes : (c,) array
+        Rows of each class.
+    residuals : (n, k) array
+        Indicators of all classes but the first, less their probabilities.
+    log_likelihood : float
+        Of the rows.
+    information : (k p, k p) array
+        The Schur complement.
+    slopes : (k, k p) array
+        ``I_aa⁻¹ I_ab``.
+    """
+
+    def __init__(
+        self,
+        X: Float[Array, "n p"],
+        y: Shaped[Array, " n"],
+        mean: Float[Array, " p"],
+        scale: Float[Array, " p"],
+        theta: Float[Array, "k l"],
+        classes: Int[Array, "c w"],
+    ) -> None:
+        rows, codes = _of_classes(X, y, classes)
+        k, p = theta.shape
+        Z = _centred((rows - mean) / scale)
+        eta = Z @ theta.T
+        logs = _logs(eta + _intercepts(codes, eta))
+        P = np.exp(logs[:, 1:])
+        ones = np.column_stack([np.ones(len(Z)), Z])
+        whole = np.empty((k, p + 1, k, p + 1))
+        for a in range(k):
+            for b in range(a, k):
+                weights = P[:, a] * ((a == b) - P[:, b])
+                whole[a, :, b] = (ones * weights[:, None]).T @ ones
+                whole[b, :, a] = whole[a, :, b].T
+        I_aa = whole[:, 0, :, 0]
+        I_ab = whole[:, 0, :, 1:].reshape(k, k * p)
+        self.Z, self.sizes = Z, class_sizes(codes, classes)
+        self.residuals = (codes[:, None] == np.arange(1, k + 1)) - P
+        self.log_likelihood = float(logs[np.arange(len(codes)), codes].sum())
+        # A step that is far too long may leave no row any information.
+        self.slopes = scipy.linalg.lstsq(I_aa, I_ab)[0]
+        information = whole[:, 1:, :, 1:].reshape(k * p, k * p) - I_ab.T @ self.slopes
+        self.information = (information + information.T) / 2
+
+
+def _of_classes(
+    X: Float[Array, "n p"], y: Shaped[Array, " n"], classes: Int[Array, "c w"]
+) -> tuple[Float[Array, "m p"], Int[Array, " m"]]:
+    """Return the rows of the classes; refuse where one of them has none."""
+    rows, codes = complete(X), class_codes(y, classes)
+    if not class_sizes(codes, classes).all():
+        raise _no_intercept()
+    return rows[codes >= 0], codes[codes >= 0]
+
+
+def _intercepts(
+    codes: Int[Array, " n"], eta: Float[Array, "n k"]
+) -> Float[Array, " k"]:
+    """Return the most likely intercepts of all classes but the first."""
+    if eta.shape[1] == 1:
+        return np.array(
+            [_intercept(FAMILIES["binomial"], codes.astype(float), eta[:, 0])]
+        )
+    indicators = codes[:, None] == np.arange(1, eta.shape[1] + 1)
+    n = len(codes)
+
+    def loss(a: Float[Array, " k"]) -> float:
+        return -float(_logs(eta + a)[np.arange(n), codes].sum()) / n
+
+    def gradient(a: Float[Array, " k"]) -> Float[Array, " k"]:
+        return (np.exp(_logs(eta + a)[:, 1:]) - indicators).sum(axis=0) / n
+
+    def curvature(a: Float[Array, " k"]) -> Float[Array, "k k"]:
+        P = np.exp(_logs(eta + a)[:, 1:])
+        return (np.diag(P.sum(axis=0)) - P.T @ P) / n
+
+    shares = np.bincount(codes, minlength=eta.shape[1] + 1)
+    start = np.log(shares[1:] / shares[0]) - eta.mean(axis=0)
+    options: Any = {"gtol": 1e-10}
+    found = scipy.optimize.minimize(
+        loss, start, jac=gradient, hess=curvature, method="trust-exact", options=options
+    ).x
+    # The search ends where the loss no longer differs in rounding; the gradient does.
+    for _ in range(2):
+        found = found - scipy.linalg.lstsq(curvature(found), gradient(found))[0]
+    return found
+
+
+def _logs(eta: Float[Array, "n k"]) -> Float[Array, "n c"]:
+    """Return logarithms of the probabilities of all classes."""
+    decisions = np.column_stack([np.zeros(len(eta)), eta])
+    return scipy.special.log_softmax(decisions, axis=1)
+
+
+# --- For all ------------------------------------------------------------------------
+
+
+def _some(X: Float[Array, "n p"]) -> Float[Array, "n p"]:
+    """Return the rows; refuse where the view has none, which have no intercept."""
+    if not len(X):
+        raise DataError("This silo has no rows in the view.", rule="min_rows")
+    return complete(X)
+
+
+def _centred(X: Float[Array, "n p"]) -> Float[Array, "n p"]:
+    """Return rows about their own means; a constant column becomes exactly 0."""
+    centred = X - X.mean(axis=0)
+    centred[:, np.ptp(X, axis=0) == 0.0] = 0.0
+    return centred
+
+
+def _no_intercept() -> DataError:
+    return DataError(
+        "The silo's responses have no finite intercept of their own: a class has no "
+        "row, or all responses are equal.",
+        rule="own_intercept",
+    )
+
+
+def _kept_with(kept: Any, coef: Float[Array, "q r"]) -> Float[Array, " q"]:
+    """Return the silo's own intercepts, if they belong to these coefficients."""
+    # A later fit on the same view replaces what the silo kept for an earlier one.
+    if not np.array_equal(kept["coef"], coef):
+        raise DataError("The silo keeps another fit's intercept.", rule="later_fit")
+    return kept["intercept"]
+
+
+def check_whole(federation: Federation) -> None:
+    """Refuse predictions on folds and splits, whose sums would give the intercepts.
+
+    Parameters
+    ----------
+    federation : Federation
+        The view whose rows are predicted.
+
+    Raises
+    ------
+    DataError
+        For a fold or a part of a split.
+    """
+    if any(isinstance(one, Rows) for one in federation.operations):
+        raise DataError(
+            "With site_effects a model predicts all rows of a silo: sums over folds or "
+            "splits of its predictions would determine the silos' own intercepts. "
+            "Judge it on other rows of the same silos, or leave site_effects out of "
+            "what is cross-validated."
+        )
+
+
+def without_silo(model: Any) -> DataError:
+    """Return the error for rows in one place, which have no silo.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted with `site_effects`.
+    """
+    return DataError(
+        f"This {type(model).__name__} has an own intercept for each silo, which stays "
+        f"there, so that an array of rows cannot be predicted here. Pass a federation "
+        f"of the same silos, or fit without site_effects."
+    )
+
+
+def columns_within(names: Sequence[str]) -> list[str]:
+    """Return how errors name columns of which only differences within silos count."""
+    return [f"{name} within silos" for name in names]

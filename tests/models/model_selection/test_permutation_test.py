@@ -1,0 +1,188 @@
+"""Permutation tests: statistics of other libraries, and known distributions."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.stats
+from numpy.testing import assert_allclose
+from statsmodels.multivariate.manova import MANOVA
+
+import unpooled as up
+from splits import SPLITS
+from unpooled.errors import DataError
+
+VIEW = ["c", "d"]
+
+
+def frame(n=240, strength=0.35):
+    """Four columns and three classes; columns c and d depend on a, a on the class."""
+    rng = np.random.default_rng(2)
+    kind = rng.integers(0, 3, n)
+    X = rng.standard_normal((n, 4))
+    X[:, 0] += strength * kind
+    X[:, 2] += strength * X[:, 0]
+    X = X * [1.0, 100.0, 0.01, 1.0] + [0, 1e4, 0, 5]
+    return pd.DataFrame(X, columns=list("abcd")).assign(kind=kind)
+
+
+def federated(rows, split="balanced", **options):
+    places = SPLITS[split](rows["kind"].to_numpy())
+    tables = {f"s{k}": rows.iloc[own] for k, own in enumerate(places)}
+    options = {"policy": up.Policy.open(), "random_state": 1, **options}
+    return up.simulate(tables, label="kind", **options)
+
+
+def alone(rows):
+    """Return a federation of one silo, whose permutations are those of all rows."""
+    policy = up.Policy.open()
+    return up.simulate({"all": rows}, policy=policy, secure_sum="plain")
+
+
+@pytest.mark.thinned
+@pytest.mark.parametrize("secure_sum", ["masked", "plain"])
+@pytest.mark.parametrize("split", ["balanced", "skewed", "one-row", "six", "sorted"])
+def test_the_statistics_are_those_of_pooled_rows(split, secure_sum):
+    rows = frame()
+    federation = federated(rows, split, secure_sum=secure_sum)
+    X = rows[list("abcd")].to_numpy()
+
+    # Secure sums keep twelve digits of each entry's bound; whitening loses a few.
+    lda = up.permutation_test(up.LinearDiscriminantAnalysis(), federation)
+    manova = MANOVA.from_formula("a + b + c + d ~ C(kind)", rows).mv_test()
+    pillai = manova.results["C(kind)"]["stat"].loc["Pillai's trace", "Value"]
+    assert_allclose(lda.statistic_, [pillai], rtol=1e-8)
+
+    R = np.corrcoef(X, rowvar=False)
+    both = np.linalg.solve(R[:2, :2], R[:2, 2:]) @ np.linalg.solve(R[2:, 2:], R[2:, :2])
+    cca = up.permutation_test(up.CCA(), federation, VIEW)
+    assert_allclose(cca.statistic_, [both.trace()], rtol=1e-8)
+    pls = up.permutation_test(up.PLSSVD(), federation, VIEW)
+    assert_allclose(pls.statistic_, [(R[:2, 2:] ** 2).sum()], rtol=1e-8)
+    pca = up.permutation_test(up.PCA(), federation)
+    assert_allclose(pca.statistic_, np.linalg.eigvalsh(R)[::-1], rtol=1e-8)
+    assert lda.n_samples_ == cca.n_samples_ == 240
+
+
+def test_the_p_value_is_that_of_scipys_permutations():
+    """One column in each view and one silo: the squared correlation."""
+    rows = frame(60, strength=0.2)[["a", "c"]]
+    federation = alone(rows)
+    B = 999
+
+    found = up.permutation_test(up.CCA(1), federation, ["c"], n_permutations=B)
+
+    def squared(x):
+        return np.corrcoef(x, rows["c"])[0, 1] ** 2
+
+    expected = scipy.stats.permutation_test(
+        (rows["a"],),
+        squared,
+        permutation_type="pairings",
+        alternative="greater",
+        n_resamples=9999,
+        rng=np.random.default_rng(0),
+    )
+    assert_allclose(found.statistic_, [expected.statistic], rtol=1e-9)
+    p = expected.pvalue
+    assert 0.01 < p < 0.6
+    # Five standard deviations of a share of 999 and of one of 9,999 permutations.
+    assert abs(found.p_value_[0] - p) < 5 * np.sqrt(p * (1 - p) * 1.1 / B)
+    assert found.p_value_[0] == (1 + found.exceeding_[0]) / (1 + B)
+
+
+def test_the_reference_is_that_of_normal_theory():
+    """Of independent normal columns a squared correlation has a beta distribution."""
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((400, 2))
+    federation = alone(X)
+
+    found = up.permutation_test(up.CCA(1), federation, ["x1"], n_permutations=999)
+
+    quantile = scipy.stats.beta(0.5, (400 - 2) / 2).ppf(0.95)
+    # The density there is about 5 / quantile: 999 draws have a tenth of it as error.
+    assert_allclose(found.reference_, [quantile], rtol=0.35)
+    assert found.p_value_[0] > 0.05
+
+
+def test_differences_between_silos_are_no_association_within():
+    """Both columns are larger in the same silo, and independent within each."""
+    rng = np.random.default_rng(5)
+    shift = np.array([3.0, 2.0])
+    tables = {f"s{k}": rng.standard_normal((80, 2)) + k * shift for k in range(3)}
+    apart = up.simulate(tables, policy=up.Policy.open())
+    together = alone(np.concatenate(list(tables.values())))
+
+    within = up.permutation_test(up.CCA(1), apart, ["x1"])
+    pooled = up.permutation_test(up.CCA(1), together, ["x1"])
+
+    assert_allclose(within.statistic_, pooled.statistic_, rtol=1e-9)
+    assert within.p_value_[0] > 0.05 > pooled.p_value_[0] == 0.005
+
+
+def test_the_coordinator_opens_three_numbers_whatever_the_permutations():
+    """Under the policy of a new silo, where each silo runs the program too."""
+    federation = federated(frame(), policy=up.Policy(), follow=True)
+    up.LinearDiscriminantAnalysis().fit(federation)
+    before = len(federation.ledger)
+
+    found = up.permutation_test(
+        up.LinearDiscriminantAnalysis(), federation, n_permutations=49
+    )
+
+    lines = federation.ledger[before:]
+    (products,) = [
+        one for one in lines if one.name == "products" and one.direction == "out"
+    ]
+    assert products.shape == (50, 4, 3)
+    assert products.visibility == "veiled"
+    last = [
+        one for one in lines if one.round == lines[-1].round and one.direction == "out"
+    ]
+    assert {one.step for one in last} == {"permutation_test.found_association"}
+    assert [(one.name, one.shape) for one in last] == [
+        *(("statistic", (1,)), ("exceeding", (1,)), ("reference", (1,)))
+    ]
+    again = up.permutation_test(
+        up.LinearDiscriminantAnalysis(), federation, n_permutations=49
+    )
+    assert again.reference_ == found.reference_
+    assert "Permutation test" in str(found.summary())
+    frame_of = found.summary().to_frame()
+    assert frame_of["p_value"].tolist() == found.p_value_.tolist()
+
+
+def test_components_of_unassociated_columns_do_not_stand_out():
+    rng = np.random.default_rng(6)
+    common = rng.standard_normal((300, 1))
+    X = np.hstack([common + 0.7 * rng.standard_normal((300, 3)),
+                   rng.standard_normal((300, 3))])  # fmt: skip
+    federation = up.simulate(up.partition_rows(X, 3), policy=up.Policy.open())
+
+    found = up.permutation_test(up.PCA(), federation)
+
+    assert found.n_components_ == 1
+    assert found.p_value_[0] == 0.005
+    normal = up.PCA("parallel", random_state=0).fit(federation)
+    # 199 permutations and 6 columns: the quantiles are within a few hundredths.
+    assert_allclose(found.reference_, normal.parallel_reference_, atol=0.06)
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "message"),
+    [
+        (up.Heterogeneity(), {}, "A permutation test is of a"),
+        (up.CCA(regularisation=0.1), {"y": VIEW}, "without regularisation"),
+        (up.LinearDiscriminantAnalysis(solver="dgep-eigh"), {}, "exact and without"),
+        (up.PCA(), {"n_permutations": 10}, "at least 19"),
+        (up.PCA(), {"n_permutations": 20.0}, "a whole number"),
+    ],
+)
+def test_mistakes_are_named(model, options, message):
+    with pytest.raises(DataError, match=message):
+        up.permutation_test(model, federated(frame()), **options)
+
+
+def test_collinear_columns_are_named():
+    rows = frame().assign(d=lambda own: 2 * own["c"])
+    with pytest.raises(DataError, match="a combination of others"):
+        up.permutation_test(up.CCA(1), federated(rows), VIEW)
