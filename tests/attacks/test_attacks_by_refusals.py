@@ -183,9 +183,8 @@ def test_many_small_distinct_fits_end_with_the_budget():
     free = {"min_rows": 0}
     number, rule = fits({**free}, 200)
     assert rule == "max_released_share"
-    # Of 40 rows at the smallest of three silos: 0.33 of 120 cells, 4 numbers a time
-    # about 3 columns.
-    assert number == math.floor(0.33 * 120 / (4 / 3))
+    # Of 40, 49 and 58 rows: 0.33 of 147 cells, 4 numbers a time about 3 columns.
+    assert number == math.floor(0.33 * 147 / (4 / 3))
     assert fits({**free, **PATIENT}, 60) == (60, "")
 
 

@@ -59,7 +59,10 @@ def exhibits(summary: "Summary") -> Iterator[RenderableType]:
         if not exhibit.on_pages:
             content.append(Text(printable(exhibit.text)))
         for one in exhibit.on_pages:
-            content += [Text(), _grid(one)]
+            content.append(Text())
+            if one.caption:
+                content.append(Text(printable(one.caption)))
+            content.append(_grid(one))
             if one.notes:
                 content.append(Text(printable(one.notes), "dim"))
         yield Group(*content)

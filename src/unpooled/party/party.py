@@ -150,6 +150,8 @@ class Party:
         # Hands (session, peer, message) of secure comparisons on, between machines.
         self.carry: Callable[[tuple[str, str], str, bytes], None] | None = None
         self.explained: dict[str, str] = {}
+        # In one process, from the names of parties to the number of their rows.
+        self.simulated_rows: Callable[[tuple[str, ...]], int] | None = None
         self._door = threading.Lock()
         self._sessions: dict[tuple[str, str], Session] = {}
         # (study, session) -> (round, digest of its request, the reply's bytes)
@@ -617,6 +619,8 @@ class Party:
         own, parties, known = asked.view.table.n_rows, session.parties, 0
         if self._following is not None:
             known = self._following.pooled_rows(parties)
+        elif self.simulated_rows is not None:
+            known = self.simulated_rows(parties)
         columns = len(asked.view.source_columns)
         return pooled_rows(own, len(parties), self.partition, columns, known)
 

@@ -211,7 +211,7 @@ def test_the_models_own_errors_stand_beside():
         *("confidence_low", "confidence_high", "bias"),
     ]
     assert frame["column"].tolist() == [*"abcd"] * 2
-    assert "SE (jackknife)" in str(found)
+    assert "Own SE" in str(found)
 
 
 def test_a_file_keeps_the_numbers():

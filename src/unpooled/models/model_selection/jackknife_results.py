@@ -29,7 +29,7 @@ def jackknife_exhibits(found: "Jackknife") -> list[Exhibit]:
         f"Student’s t."
     )
     if of_fit := [name for name in found.of_fit if name in found.estimates]:
-        text += f" Beside them are the model’s own of {listed(of_fit)}."
+        text += f" Beside them are the model’s own SE of {listed(of_fit)}."
     tables = [_table(found, name) for name in found.estimates]
     return [Exhibit(HEADING, text, tables)]
 
@@ -42,13 +42,13 @@ def _table(found: "Jackknife", name: str) -> Table:
     heads = [Column(head) for head in _heads(values.shape, len(found.columns))]
     heads += [
         Column("Estimate", "number"),
-        Column("SE (jackknife)", "number", "se_jackknife"),
+        Column("SE", "number", "se_jackknife"),
     ]
     if own is not None:
-        heads.append(Column("SE (of the fit)", "number", "se_fit"))
+        heads.append(Column("Own SE", "number", "se_fit"))
     heads += [
-        Column("From (95 %)", "number", "confidence_low"),
-        Column("To (95 %)", "number", "confidence_high"),
+        Column("From", "number", "confidence_low"),
+        Column("To", "number", "confidence_high"),
         Column("Bias", "number"),
     ]
     rows = []

@@ -10,7 +10,8 @@ nobody asks about make no room for others.
 
 N is that of all silos. A silo that does not know it takes its own rows, rounded down,
 times the number of silos: for the smallest silo this is at most N, and no total is
-opened without the smallest silo.
+opened without the smallest silo. Silos that follow a study find N in its totals, and in
+one process, where nothing follows unless asked to, the simulation gives it.
 
 References
 ----------
