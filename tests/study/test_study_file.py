@@ -39,6 +39,12 @@ def test_a_short_file_has_the_defaults(read, tmp_path):
     ]
 
 
+@pytest.mark.parametrize("y", ['"chol"', '["chol"]'])
+def test_one_response_is_named_with_or_without_a_list(read, y):
+    study = read(edited('model = "PCA"', f'model = "LinearRegression"\ny = {y}'))
+    assert study.steps[0].y == ("chol",)
+
+
 def test_a_full_file_is_read_whole(read, tmp_path):
     study = read(
         """

@@ -101,9 +101,16 @@ class Section:
                 f"begin with a letter or digit",
             )
 
-    def names(self, key: str, *, empty: bool = False) -> tuple[str, ...] | None:
-        """Return distinct strings, or None when the key is absent."""
+    def names(
+        self, key: str, *, empty: bool = False, one: bool = False
+    ) -> tuple[str, ...] | None:
+        """Return distinct strings, or None when the key is absent.
+
+        With `one` a string stands for a list of itself.
+        """
         value = self.content.get(key)
+        if one and isinstance(value, str):
+            value = [value]
         if value is None:
             return None
         if not isinstance(value, list) or not all(isinstance(v, str) for v in value):

@@ -425,7 +425,7 @@ def read_steps(top: Section, folder: Path = Path()) -> tuple[StudyStep, ...]:
                 name=section.name("name") if "name" in section else "",
                 model=kind.__name__,
                 parameters=parameters,
-                y=section.names("y"),
+                y=section.names("y", one=True),
                 update=_read_update(section, kind, folder),
                 disclose=_read_disclose(section, kind, by_columns),
                 select=_read_select(section, kind, by_columns),
