@@ -7,6 +7,7 @@ The session stands in for NVFlare's alone: what it hands over is what
 import contextlib
 import threading
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
 from test_server_job import STEPS, study
@@ -378,3 +379,33 @@ def test_the_coordinator_lists_stops_and_prunes_studies(tmp_path, monkeypatch):
     assert "Deleted 1 job at" in said("prune")
     assert "Deleted 2 jobs at" in said("prune", "--older", "1d")
     assert jobs.deleted == ["old", "old", "young"]
+
+
+@pytest.mark.parametrize("times", [1, 2, 9])
+def test_a_server_that_is_busy_is_not_a_silo_that_is_absent(tmp_path, times):
+    """Over NVFlare on a loaded machine, once in some hundred runs."""
+    server = Server(tmp_path, dict.fromkeys("abc"), tmp_path)
+    server.dead = {"b"}
+    reply, asked = server.get_client_job_status, []
+
+    def busy(names):
+        asked.append(names)
+        if len(asked) <= times:
+            raise RuntimeError("cannot connect to server: ERROR_SERVER_CONNECTION")
+        return reply(names)
+
+    server.get_client_job_status = busy
+    present = Submission(tmp_path, server).present()
+    assert present == ({"a", "c"} if times == 1 else {"a", "b", "c"})
+
+
+@pytest.mark.parametrize("call", ["present", "submit"])
+def test_a_server_that_was_lost_is_an_error_of_ours(tmp_path, call):
+    def lost(*arguments):
+        raise RuntimeError("cannot connect to server: ERROR_SERVER_CONNECTION")
+
+    calls = dict.fromkeys(("get_system_info", "submit_job"), lost)
+    session = Submission(tmp_path, SimpleNamespace(**calls))
+    arguments = ("heart", ("a", "b", "c"), {}) if call == "submit" else ()
+    with pytest.raises(AggregationError, match="server d"):
+        getattr(session, call)(*arguments)

@@ -26,6 +26,7 @@ from unpooled.federation.nvflare.jobs import NEWS, RESULTS, write_job
 _ENDED = "FINISHED"
 # How it writes that a silo did not reply to a question.
 _SILENT = "no_reply"
+_ATTEMPTS = 2
 
 
 @final
@@ -50,13 +51,24 @@ class Submission:
         For a minute the server counts a silo as connected that died. It passes this
         question on to each of them, which has two seconds for a reply.
         """
-        info = self._session.get_system_info()
+        try:
+            info = self._session.get_system_info()
+        except Exception as wrong:
+            raise AggregationError(
+                f"The server does not say which silos are connected: {wrong}.",
+                rule="absent",
+            ) from wrong
         connected = {str(client.name) for client in info.client_info}
         if not connected:
             return set()
-        replies = self._session.get_client_job_status(sorted(connected)) or []
-        silent = {r["client_name"] for r in replies if r["status"] == _SILENT}
-        return connected - silent
+        for _ in range(_ATTEMPTS):
+            # A busy server may keep this session waiting for longer than it waits. That
+            # says nothing of a silo: one that died is found when its job begins.
+            with contextlib.suppress(Exception):
+                replies = self._session.get_client_job_status(sorted(connected)) or []
+                silent = {r["client_name"] for r in replies if r["status"] == _SILENT}
+                return connected - silent
+        return connected
 
     def delete(self, job: str) -> None:
         """Have the server delete a job that has ended, and its results."""
@@ -69,7 +81,12 @@ class Submission:
         with tempfile.TemporaryDirectory() as work:
             folder = Path(work) / name
             write_job(folder, name, parties, content)
-            return str(self._session.submit_job(str(folder)))
+            try:
+                return str(self._session.submit_job(str(folder)))
+            except Exception as wrong:
+                raise AggregationError(
+                    f"The server did not take the job: {wrong}.", rule="absent"
+                ) from wrong
 
     def status(self, job: str, patience: float) -> str:
         """Return NVFlare's name for the state of a job; empty without a reply.
