@@ -157,7 +157,7 @@ class _Lane(RoundRunner):
         self._runner = runner
         self.parties, self.study = runner.parties, runner.study
         self.protection, self.n_rows = runner.protection, runner.n_rows
-        self.n_classes = runner.n_classes
+        self.n_classes, self.needs = runner.n_classes, runner.needs
         self.ledger, self.records, self.notes = (
             runner.ledger,
             runner.records,

@@ -37,7 +37,7 @@ def oracle(rows):
 @pytest.mark.parametrize("secure_sum", ["masked", "plain"])
 @pytest.mark.parametrize("split", ["balanced", "skewed"])
 def test_equal_counts_of_pooled_rows(rows, split, secure_sum):
-    parts = np.split(rows, [130, 260] if split == "balanced" else [20, 45])
+    parts = np.split(rows, [130, 260] if split == "balanced" else [25, 50])
     silos = {f"silo{i}": part for i, part in enumerate(parts)}
     squares, left = oracle(rows)
 

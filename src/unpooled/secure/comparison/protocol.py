@@ -72,7 +72,8 @@ class Computation:
         self._folder = tempfile.TemporaryDirectory(
             prefix="unpooled-", ignore_cleanup_errors=True
         )
-        self.port = _free_port()
+        self._reserved = _reserved_port()
+        self.port = int(self._reserved.getsockname()[1])
         made = make_certificate(Path(self._folder.name), party)
         self.certificate, self._password = made
         self._child: subprocess.Popen[str] | None = None
@@ -98,6 +99,9 @@ class Computation:
             *("-I", str(self.party), "-T", str((self.n_parties - 1) // 2)),
             *("-K", str(STATISTICAL_BITS), "--mix32-64bit", "--ssl", "--no-log"),
         ]
+        if sys.platform != "linux":
+            # Elsewhere the process could not listen beside the socket that reserves.
+            self._reserved.close()
         # MPyC's own error messages are for the silo, and are deleted with the folder.
         with (config / "errors").open("wb") as errors:
             self._child = subprocess.Popen(
@@ -176,6 +180,7 @@ class Computation:
                 with suppress(OSError):
                     child.stdin.close()
             self._listener.join()
+        self._reserved.close()
         self._folder.cleanup()
 
     def _tell(self, line: str) -> None:
@@ -210,6 +215,7 @@ class Computation:
             raise AggregationError(
                 "The computing parties' arithmetic is not exact.", rule="comparison"
             )
+        self._reserved.close()
         # The process has read its files, so they can be deleted: a process killed from
         # here on leaves nothing behind. A folder that is in use is deleted at the end.
         self._folder.cleanup()
@@ -240,7 +246,13 @@ def _test_values(party: int) -> dict[str, Array]:
     return {"a": np.array(values) * (1.0, -2.0, 3.0, 0.0)[party % 4]}
 
 
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+def _reserved_port() -> socket.socket:
+    """Return a socket that keeps a free port from other programs.
+
+    On Linux the process may listen on the port meanwhile: both allow it, and only one
+    of the two listens.
+    """
+    reserved = socket.socket()
+    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reserved.bind(("127.0.0.1", 0))
+    return reserved
