@@ -234,3 +234,41 @@ def test_a_class_that_a_silo_has_is_not_told_to_have_nobody():
     told = {"classes": names_of([0, 1, 2]), "count": np.array([43.0, 43.0, 0.0])}
     rules = rogue.rules("discriminant.local_class_totals", told)
     assert rules == {"a": "", "b": "public_bound", "c": ""}
+
+
+# --- rows between two bends of a map ---------------------------------------------------
+
+
+def _mapped_totals(policy: dict[str, Any]) -> tuple[Array, Array, Array]:
+    """Return the rows, products with a column under several maps, and its values."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(900, 2))
+    parts = {f"s{i}": part for i, part in enumerate(np.split(X, 3))}
+    federation = up.simulate(parts, policy=policy, follow=True)
+    totals, mapped = [], []
+    for least in (10, 11, 12, 13):
+        to_ranks = up.QuantileTransformer(n_quantiles=2, min_rows=least)
+        model = up.make_column_transformer((to_ranks, ["x0"]), remainder="passthrough")
+        pca = up.PCA().fit(model.fit(federation).transform(federation))
+        scatter = (pca.components_.T * pca.explained_variance_) @ pca.components_
+        totals.append(scatter[0, 1] * (len(X) - 1) + len(X) * pca.mean_.prod())
+        mapped.append(model.transform(X)[:, 1])
+    return X, np.array(totals), np.array(mapped)
+
+
+def test_a_column_is_not_mapped_by_two_sets_of_quantiles():
+    with pytest.raises(ReleaseRefusedError, match="one_setting"):
+        _mapped_totals({})
+
+
+def test_control_maps_that_bend_nearby_combine_to_few_rows():
+    X, totals, mapped = _mapped_totals({"allow_disclosed": True})
+    # A combination that vanishes at the median and at both ends, so nearly everywhere.
+    order = np.argsort(X[:, 0])
+    usual = order[[0, 100, 800, -1]]
+    *_, (weights,) = np.split(np.linalg.svd(mapped[:, usual])[0].T, [3])
+    values = weights @ mapped
+    few = np.abs(values) > 1e-9
+    assert few.sum() < 20
+    # Totals of 900 rows are exact to 1e-11 or so; the few rows' part is about 1e-3.
+    assert_allclose(weights @ totals, values[few] @ X[few, 1], atol=1e-9)

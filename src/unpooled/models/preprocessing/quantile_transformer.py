@@ -2,6 +2,9 @@
 
 quantiles   by counts or in secret: `unpooled.models.description.quantiles`
 transform   x ↦ where x lies among the quantiles, in each silo
+
+A silo answers about a mapped column for one set of quantiles in each version of its
+table (`one_setting`).
 """
 
 from types import MappingProxyType
@@ -34,7 +37,12 @@ _OUTPUTS = ("uniform", "normal")
         "quantiles": public("k p", "quantiles of each column over all silos"),
         "references": public("k", "their probabilities"),
     },
+    fitted_by=(
+        "quantile_transformer.found_quantiles",
+        "quantile_transformer.compared_ranks",
+    ),
     by_column=True,
+    settings=("quantiles",),
 )
 def among_quantiles(
     X: Float[Array, "n p"],
@@ -93,6 +101,11 @@ class QuantileTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstim
     says. Never released: a row, a minimum or maximum, or any silo's own count.
 
     Missing cells are left out, and stay missing in `transform`.
+
+    A silo answers about a mapped column for one set of quantiles in each version of its
+    table, over all studies (`one_setting`): the map bends at the quantiles, and totals
+    under several maps combine to those of the few rows between two bends. So the
+    quantiles are fitted on all rows, before folds.
 
     See Also
     --------
