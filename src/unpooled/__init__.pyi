@@ -13,6 +13,7 @@ from .displays.correlation_circle import (
     CorrelationCircleDisplay as CorrelationCircleDisplay,
 )
 from .displays.heatmap import HeatmapDisplay as HeatmapDisplay
+from .displays.histogram import HistogramDisplay as HistogramDisplay
 from .displays.loadings import LoadingsDisplay as LoadingsDisplay
 from .displays.scree import ScreeDisplay as ScreeDisplay
 from .federation.federation import Federation as Federation
@@ -25,6 +26,7 @@ from .models.correspondence.famd import FAMD as FAMD
 from .models.correspondence.mca import MCA as MCA
 from .models.description.describe import Describe as Describe
 from .models.description.describe import describe as describe
+from .models.description.histogram import Histogram as Histogram
 from .models.description.quantiles import Quantiles as Quantiles
 from .models.description.quantiles import quantiles as quantiles
 from .models.discriminant.discriminant import (

@@ -236,7 +236,7 @@ def test_a_class_that_a_silo_has_is_not_told_to_have_nobody():
     assert rules == {"a": "", "b": "public_bound", "c": ""}
 
 
-# --- rows between two bends of a map ---------------------------------------------------
+# --- rows between two bends of a map --------------------------------------------------
 
 
 def _mapped_totals(policy: dict[str, Any]) -> tuple[Array, Array, Array]:

@@ -65,6 +65,7 @@ ROWS = {
         f'{FEW}\npair = "pairs.local_canonical"\npublic = {{ first = 3 }}'
     ),
     "Heterogeneity": Ending(FEW),
+    "Histogram": Ending("bins = 4", ()),
     "KernelPCA": Ending(f'{FEW}\napproximation = "fourier"\nn_landmarks = 8'),
     "LinearDiscriminantAnalysis": Ending(),
     "LinearRegression": Ending('y = ["f"]\ncov_type = "HC1"'),

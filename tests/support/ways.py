@@ -109,6 +109,10 @@ WAYS: dict[str, list[Way]] = {
     ],
     "GeneralizedEigen": [Way(PAIR), Way({**PAIR, "solver": "dgep-eigh"}, named=False)],
     "Heterogeneity": [Way(), Way({"multivariate": False})],
+    "Histogram": [
+        Way({"bins": 3}),
+        Way({"bins": 2, "decimals": 1}, named=False),
+    ],
     "KBinsDiscretizer": [
         Way({"n_bins": 2}),
         Way({"n_bins": 2, "encode": "ordinal", "strategy": "uniform"}, named=False),

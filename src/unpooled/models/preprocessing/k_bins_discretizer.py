@@ -8,7 +8,7 @@ Rows between two edges that lie close together are few, so a silo answers about 
 for one set of edges in each version of its table (`one_setting`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Any, final
 
@@ -20,6 +20,7 @@ from unpooled.arrays import Array, Float, Int
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.models.base import FederatedEstimator
+from unpooled.models.description.bins import EDGES, bin_numbers, cuts_of, ends_of
 from unpooled.models.description.quantiles import (
     COMPARISONS,
     STEPS,
@@ -39,15 +40,11 @@ _STRATEGIES = ("quantile", "uniform")
 # As scikit-learn: bins that are no wider than this are none.
 _NARROWEST = 1e-8
 
-_EDGES = {
-    "edges": public("k p", "the values at which each column is cut into bins"),
-    "cuts": public("k p", "1 for each of these that is used, 0 for one that is not"),
-}
 _COUNT = public("b", "how many rows of all silos each bin has", counts="groups")
 
 
 @summed(
-    takes={**_EDGES, "n_all": "size b"},
+    takes={**EDGES, "n_all": "size b"},
     settings=("edges",),
     count=release(
         "b",
@@ -67,7 +64,7 @@ def local_bins(
 
 
 @derived(
-    takes={**_EDGES, "count": _COUNT},
+    takes={**EDGES, "count": _COUNT},
     fitted_by=("k_bins_discretizer.local_bins",),
     by_column=True,
     settings=("edges",),
@@ -80,11 +77,11 @@ def binned(
     count: Float[Array, " b"],
 ) -> Float[Array, "n p"]:
     """Return the number of each cell's bin, from 0; NaN stay NaN."""
-    return np.where(np.isnan(X), X, _numbers(X, edges, cuts))
+    return np.where(np.isnan(X), X, bin_numbers(X, edges, cuts))
 
 
 @derived(
-    takes={**_EDGES, "count": _COUNT},
+    takes={**EDGES, "count": _COUNT},
     fitted_by=("k_bins_discretizer.local_bins",),
     settings=("edges",),
 )
@@ -238,7 +235,7 @@ class KBinsDiscretizer(TransformerMixin, FederatedEstimator):
         if self.ranges is not None:
             if self.strategy != "uniform":
                 raise DataError('ranges are for strategy="uniform".')
-            ends = _ends(self.ranges, names)
+            ends = ends_of(self.ranges, names)
             return np.linspace(ends[0], ends[1], k + 1)
         uniform = self.strategy == "uniform"
         found, _ = column_values(
@@ -261,16 +258,7 @@ class KBinsDiscretizer(TransformerMixin, FederatedEstimator):
         return np.linspace(found[0], found[-1], k + 1) if uniform else found
 
     def _cuts(self) -> tuple[Float[Array, "k p"], Int[Array, "k p"]]:
-        """Return the edges between bins, as many for each column, and which are used.
-
-        As many whatever the columns are, so that a column's are the same in any view.
-        """
-        shape = (int(self.n_bins) - 1, len(self.bin_edges_))
-        edges, cuts = np.zeros(shape), np.zeros(shape, np.int64)
-        for j, own in enumerate(self.bin_edges_):
-            between = own[1:-1]
-            edges[: len(between), j], cuts[: len(between), j] = between, 1
-        return edges, cuts
+        return cuts_of(self.bin_edges_, int(self.n_bins) - 1)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Return the names of the columns that are made: "age_0.0" for the first bin.
@@ -352,16 +340,6 @@ def _edges_of(found: Float[Array, " l"], strategy: str) -> Float[Array, " e"]:
     return found[np.ediff1d(found, to_begin=np.inf) > _NARROWEST]
 
 
-def _numbers(
-    X: Float[Array, "n p"], edges: Float[Array, "k p"], cuts: Int[Array, "k p"]
-) -> Float[Array, "n p"]:
-    """Return how many used edges are at or below each cell."""
-    found = np.zeros(X.shape)
-    for edge, used in zip(edges, cuts, strict=True):
-        found += (edge <= X) & (used == 1)
-    return found
-
-
 def _indicators(
     X: Float[Array, "n p"],
     edges: Float[Array, "k p"],
@@ -374,23 +352,6 @@ def _indicators(
             "The number of bins is not that of the edges.", rule="arguments"
         )
     made = np.zeros((len(X), n_all))
-    places = _numbers(X, edges, cuts).astype(np.int64) + np.cumsum(n_bins) - n_bins
+    places = bin_numbers(X, edges, cuts).astype(np.int64) + np.cumsum(n_bins) - n_bins
     np.put_along_axis(made, places, 1.0, axis=1)
     return made
-
-
-def _ends(ranges: Any, names: Sequence[str]) -> Float[Array, "2 p"]:
-    """Return the lowest and the highest edge of each column."""
-    try:
-        ends = np.array([[float(x) for x in ranges[name]] for name in names]).T
-    except (KeyError, TypeError, ValueError):
-        ends = np.zeros((0, 0))
-    good = isinstance(ranges, Mapping) and set(ranges) == set(names)
-    if not good or ends.shape != (2, len(names)) or not (ends[0] < ends[1]).all():
-        raise DataError(
-            f"ranges={ranges!r}; give the lowest and the highest edge of each column, "
-            f'such as {{"{names[0]}": [0, 100]}}.'
-        )
-    if not np.isfinite(ends).all():
-        raise DataError("ranges has an edge that is infinite.")
-    return ends

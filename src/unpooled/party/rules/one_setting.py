@@ -14,7 +14,8 @@ under another transform are the same one: a scaler in front is a ridge.
 An additive step may name settings too, such as the edges of bins: sums over the rows
 between two edges of two settings would be those of a few people. There a transform in
 front is no setting. Where a step's or a transform's settings are by column, each column
-has one, together with the transforms before it.
+has one, together with the transforms before it, whichever steps take it: the edges of a
+histogram are those of a discretiser.
 """
 
 from typing import Any, final
@@ -97,6 +98,8 @@ class OneSetting:
 
 
 def _name(step: Step) -> str:
+    if is_by_column(step):
+        return f"by column: {', '.join(step.settings)}"
     # Models ask for a step under many names; this is that of its own module.
     function = step.function
     return f"{home_of(function.__module__)}.{function.__name__}"

@@ -1,0 +1,97 @@
+"""Histograms of columns, of which some bins may be withheld."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unpooled.arrays import Array, Float
+from unpooled.results.plots.drawing import ACCENT, INK, WIDTH, blank, panel, short
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MOST_PANELS = 12
+_ACROSS = 2
+_HEIGHT, _TITLE, _AXIS = 128, 22, 26  # of a panel, and of its title and axis within it
+_LEFT, _GAP = 40, 46
+
+
+def histograms(
+    columns: Sequence[str],
+    edges: Sequence[Float[Array, " e"]],
+    counts: Sequence[Float[Array, " l"]],
+) -> "Figure":
+    """Draw a panel for each column.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        Names of those that are drawn: the first ones.
+    edges, counts : sequences of arrays
+        Of each column; NaN stands for a count that is withheld.
+    """
+    across = min(_ACROSS, len(columns))
+    down = -(-len(columns) // across)
+    height = down * _HEIGHT + 8
+    figure = blank(height)
+    width = (WIDTH - _LEFT - 16 - (across - 1) * _GAP) / across
+    for number, name in enumerate(columns):
+        row, place = divmod(number, across)
+        top = row * _HEIGHT + _TITLE
+        axes = panel(
+            figure,
+            _LEFT + place * (width + _GAP),
+            width,
+            top,
+            height - (row + 1) * _HEIGHT + _AXIS,
+            height,
+        )
+        letters = 44 if across == 1 else 21
+        draw_histogram(axes, short(name, letters), edges[number], counts[number])
+    return figure
+
+
+def draw_histogram(
+    axes: "Axes",
+    name: str,
+    edges: Float[Array, " e"],
+    counts: Float[Array, " l"],
+) -> None:
+    """Draw one column's bins; those that are withheld are hatched to half the height.
+
+    Parameters
+    ----------
+    axes : Axes
+        To draw on.
+    name : str
+        Of the column.
+    edges : (l + 1,) array
+        Ascending; a single bin with infinite edges is drawn from 0 to 1.
+    counts : (l,) array
+        NaN where withheld.
+    """
+    single = not np.isfinite(edges).all()
+    ends = np.array([0.0, 1.0]) if single else edges
+    hidden = np.isnan(counts)
+    top = max(float(np.nanmax(counts, initial=0.0)), 1.0)
+    axes.bar(
+        ends[:-1], np.where(hidden, 0.0, counts), np.diff(ends), align="edge",
+        color=ACCENT, edgecolor="none", linewidth=0,
+    )  # fmt: skip
+    if hidden.any():
+        axes.bar(
+            ends[:-1][hidden], 0.5 * top, np.diff(ends)[hidden], align="edge",
+            facecolor="none", edgecolor=INK, linewidth=0, hatch="////", alpha=0.35,
+        )  # fmt: skip
+    axes.set_xlim(ends[0], ends[-1])
+    axes.set_ylim(0, 1.06 * top)
+    axes.set_title(name, loc="left", color=INK, pad=5)
+    axes.spines["bottom"].set_visible(True)
+    axes.spines["bottom"].set(color=INK, linewidth=0.8, alpha=0.55)
+    axes.locator_params(axis="y", nbins=3, integer=True)
+    if single:
+        axes.set_xticks([0.5], ["one value"])
+    else:
+        axes.locator_params(axis="x", nbins=5)
