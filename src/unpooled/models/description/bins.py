@@ -77,8 +77,9 @@ def round_edges(
     """Return edges at multiples of 1, 2, 2.5 or 5 times a power of ten.
 
     They cover from `low` to `high` with at most ``bins + 1`` bins; for ends that are
-    equal to six digits there is one bin, with infinite edges. Where values are multiples of a `unit`, so are
-    widths, and bins of one unit have its multiples in their middle.
+    equal to six digits there is one bin, with infinite edges. Where values are
+    multiples of a `unit`, so are widths, and bins of one unit have its multiples in
+    their middle.
     """
     if not high - low > _NARROWEST * max(abs(low), abs(high)):
         return np.array([-np.inf, np.inf])
