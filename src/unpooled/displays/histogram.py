@@ -22,7 +22,7 @@ _HEIGHT = 240
 
 @final
 class HistogramDisplay:
-    """Bins of a column as bars; those that are withheld are hatched.
+    """Bins of a column as bars; those that are withheld are grey.
 
     Make one with `from_estimator`.
 

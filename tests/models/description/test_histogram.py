@@ -134,13 +134,13 @@ def test_a_constant_column_has_one_bin(rows):
     plt.close("all")
 
 
-def test_displays_draw_counts_and_hatch_what_is_withheld():
+def test_displays_draw_counts_and_mark_what_is_withheld():
     column = np.repeat([0.5, 1.5, 2.5, 3.5], [200, 3, 40, 80])[:, None]
     found = up.Histogram(4, ranges={"x0": [0, 4]}).fit(silos(column, (100, 202)))
     display = up.HistogramDisplay.from_estimator(found)
-    bars, hatched = display.ax_.containers
+    bars, hidden = display.ax_.containers
     assert [bar.get_height() for bar in bars] == [200, 0, 0, 80]
-    assert [bar.get_x() for bar in hatched] == [1.0, 2.0]
+    assert [bar.get_x() for bar in hidden] == [1.0, 2.0]
     cut = up.KBinsDiscretizer(2, strategy="uniform", ranges={"x0": [0, 4]})
     cut.fit(silos(column, (100, 240)))
     drawn = up.HistogramDisplay.from_estimator(cut, "x0", ax=display.ax_)

@@ -43,7 +43,7 @@ def histogram_exhibits(model: "Histogram") -> list[Exhibit]:
     text = (
         f"Values of each column over the rows of all silos, in bins of equal widths. A "
         f"value at an edge is in the bin above it; values beyond the outermost edges "
-        f"are in the first and the last bin. Withheld, and left empty or hatched: "
+        f"are in the first and the last bin. Withheld, and left empty or grey: "
         f"counts below {least} other than 0, and as many others of the column as keep "
         f"these from following from the number of rows."
     )
@@ -53,7 +53,7 @@ def histogram_exhibits(model: "Histogram") -> list[Exhibit]:
         "histograms",
         "Histograms of the columns",
         f"Bars show how many values lie in each bin of {', '.join(columns)}"
-        f"{f' and not of {more} further columns' if more else ''}; hatched bins are "
+        f"{f' and not of {more} further columns' if more else ''}; grey bins are "
         f"withheld.",
         partial(histograms, columns, model.bin_edges_, model.counts_),
         ("bins",),

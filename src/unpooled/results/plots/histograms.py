@@ -16,6 +16,7 @@ MOST_PANELS = 12
 _ACROSS = 2
 _HEIGHT, _TITLE, _AXIS = 128, 22, 26  # of a panel, and of its title and axis within it
 _LEFT, _GAP = 40, 46
+_NAMED = 8  # bins with room for their values below them
 
 
 def histograms(
@@ -59,7 +60,7 @@ def draw_histogram(
     edges: Float[Array, " e"],
     counts: Float[Array, " l"],
 ) -> None:
-    """Draw one column's bins; those that are withheld are hatched to half the height.
+    """Draw one column's bins; those that are withheld are grey, to half the height.
 
     Parameters
     ----------
@@ -76,14 +77,13 @@ def draw_histogram(
     ends = np.array([0.0, 1.0]) if single else edges
     hidden = np.isnan(counts)
     top = max(float(np.nanmax(counts, initial=0.0)), 1.0)
-    axes.bar(
-        ends[:-1], np.where(hidden, 0.0, counts), np.diff(ends), align="edge",
-        color=ACCENT, edgecolor="none", linewidth=0,
-    )  # fmt: skip
+    bars = np.where(hidden, 0.0, counts), np.diff(ends)
+    axes.bar(ends[:-1], *bars, align="edge", color=ACCENT, linewidth=0)
     if hidden.any():
+        unknown = 0.5 * top, np.diff(ends)[hidden]
         axes.bar(
-            ends[:-1][hidden], 0.5 * top, np.diff(ends)[hidden], align="edge",
-            facecolor="none", edgecolor=INK, linewidth=0, hatch="////", alpha=0.35,
+            ends[:-1][hidden], *unknown, align="edge",
+            color=INK, alpha=0.16, linewidth=0,
         )  # fmt: skip
     axes.set_xlim(ends[0], ends[-1])
     axes.set_ylim(0, 1.06 * top)
@@ -91,7 +91,10 @@ def draw_histogram(
     axes.spines["bottom"].set_visible(True)
     axes.spines["bottom"].set(color=INK, linewidth=0.8, alpha=0.55)
     axes.locator_params(axis="y", nbins=3, integer=True)
+    middles = (ends[:-1] + ends[1:]) / 2.0
     if single:
         axes.set_xticks([0.5], ["one value"])
+    elif len(middles) <= _NAMED and np.allclose(middles % np.diff(ends), 0.0):
+        axes.set_xticks(middles)  # bins of one value each
     else:
         axes.locator_params(axis="x", nbins=5)
