@@ -95,7 +95,9 @@ experiments: $(DEV)  ## remake every committed table and figure of the papers, i
 	    $$(grep -q '"--data"' $$script && echo --data "$(DATA)") || exit; done
 
 experiments-quick: $(DEV)  ## run each on little data, and compare with committed tables
-	@OPENBLAS_NUM_THREADS=1 UNPOOLED_DATA="$(DATA)" $(BIN)/python experiments/compare.py
+	@if [ -d "$(DATA)" ]; then \
+	    OPENBLAS_NUM_THREADS=1 UNPOOLED_DATA="$(DATA)" $(BIN)/python experiments/compare.py; \
+	else echo "No data in $(DATA): no experiment was run."; fi
 
 clean:  ## remove what the targets made, except .venv and the folders of studies
 	rm -rf dist site report.html .hypothesis .pytest_cache .ruff_cache $(CORE) $(DEV)

@@ -60,6 +60,7 @@ def test_the_federation_comes_last(ci):
         "test-shapes",
         "test-slow",
         "test-pythons",
+        "experiments-quick",
         "test-federation",
     ]
     assert done.stdout.endswith("output of test-federation\n")

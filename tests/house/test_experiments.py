@@ -140,6 +140,20 @@ def test_a_moved_figure_is_named(before, after, said):
     assert said in difference
 
 
+@pytest.mark.parametrize(
+    ("head", "cell", "near", "far"),
+    [
+        ("test", "0.900 ± 0.047", "0.867 ± 0.000", "0.800 ± 0.047"),
+        ("largest angle", "6.14", "6.01", "5.6"),
+        ("Dis", "6.14", "6.10", "6.01"),
+    ],
+)
+def test_what_one_row_moves_is_compared_less_closely(head, cell, near, far):
+    page = f"| set | {head} |\n|---|---|\n| a | {cell} |\n"
+    assert compare.differences(page, page.replace(cell, near)) == []
+    assert len(compare.differences(page, page.replace(cell, far))) == 1
+
+
 def test_every_experiment_is_compared():
     scripts = {path.stem for path in EXPERIMENTS.glob("*.py")} - {"fetch", "compare"}
     assert scripts == set(compare.SCRIPTS)
