@@ -49,6 +49,7 @@ from .models.model_selection.permutation_test import (
     permutation_test as permutation_test,
 )
 from .models.pca.pca import PCA as PCA
+from .models.pca.personalized import PersonalizedPCA as PersonalizedPCA
 from .models.preprocessing.centre_by_site import CentreBySite as CentreBySite
 from .models.preprocessing.column_transformer import (
     ColumnTransformer as ColumnTransformer,

@@ -36,12 +36,15 @@ class Ending:
         Number of silos.
     head : str
         More lines of [study]: which columns the study has, and which are categories.
+    rules : str
+        More lines of [policy].
     """
 
     keys: str = ""
     before: tuple[str, ...] = ("SimpleImputer",)
     silos: int = 3
     head: str = f"columns = {NAMES}\n"
+    rules: str = ""
 
 
 FEW = "n_components = 2"
@@ -77,6 +80,7 @@ ROWS = {
     "PLSCanonical": Ending(f"{FEW}\n{Y}"),
     "PLSRegression": Ending(f"{FEW}\n{Y}"),
     "PLSSVD": Ending(f"{FEW}\n{Y}"),
+    "PersonalizedPCA": Ending("n_components = 1", rules="allow_disclosed = true\n"),
     "PowerTransformer": Ending('comparison = "summed"\ntol = 0.05', ()),
     "KBinsDiscretizer": Ending("n_bins = 2"),
     "QuantileTransformer": Ending("n_quantiles = 3", ()),
@@ -162,7 +166,7 @@ def data(tmp_path_factory):
 
 
 def write_study(folder, data, model, partition, ending):
-    rules = OPEN + (BY_COLUMNS if partition == "columns" else "")
+    rules = OPEN + (BY_COLUMNS if partition == "columns" else ending.rules)
     ids = 'ids = "id"\n' if partition == "columns" else ""
     lines = [
         f'[study]\nname = "ending"\npartition = "{partition}"\nlabel = "kind"\n{ids}'

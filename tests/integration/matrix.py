@@ -17,7 +17,9 @@ from unpooled.study import Study
 # A silo's rules for each kind of data; the tests of policies are elsewhere.
 RULES = {
     # Some cases have other silos than the rest, and they follow each other.
-    "rows": "min_rows = 10\nallow_roster_change = true\nmax_released_share = 100.0\n",
+    # The gradients of a personalized PCA are taken for disclosures.
+    "rows": "min_rows = 10\nallow_roster_change = true\nmax_released_share = 100.0\n"
+    "allow_disclosed = true\n",
     # Many studies ask about the same hundred people.
     "columns": "min_rows = 10\nmin_rows_per_class = 1\nallow_disclosed = true\n"
     "max_released_share = 100.0\n"

@@ -379,6 +379,10 @@ def cases() -> dict[str, Case]:
             up.FactorAnalysis(3, rotation="promax", kaiser=True), then=scaler
         ),
         "heterogeneity": _fit(up.Heterogeneity(3)),
+        "personalized": _fit(up.PersonalizedPCA(2, 2), then=up.StandardScaler()),
+        "personalized as published": _fit(
+            up.PersonalizedPCA(2, 1, solver="stiefel", tol=1e-3)
+        ),
         "scaler": _fit(scaler, then=up.PCA(2)),
         "generalized": _fit(
             up.GeneralizedEigen(2, pair="pairs.local_canonical", public={"first": 6}),

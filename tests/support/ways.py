@@ -154,6 +154,10 @@ WAYS: dict[str, list[Way]] = {
     "PLSCanonical": PLS,
     "PLSRegression": PLS,
     "PLSSVD": PLS,
+    "PersonalizedPCA": [
+        Way(),
+        Way({"solver": "stiefel", "tol": 0.9, "n_components": 1}, named=False),
+    ],
     "PowerTransformer": [
         Way({"comparison": "summed", "tol": 0.01}),
         Way({"comparison": "summed", "tol": 0.01, "standardize": False}, named=False),

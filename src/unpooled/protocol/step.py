@@ -77,8 +77,9 @@ class Step:
     reuses : bool
         The silo keeps the totals, and runs the step on new rows only.
     between_two : bool
-        Some entries of the totals are a single silo's, so they are for two silos that
-        open them by themselves: each has the other's value anyway.
+        Some entries of the totals are a single silo's, or follow from several totals,
+        so they are for two silos that open them by themselves: each has the other's
+        value anyway.
     settings : tuple of str
         Public arguments of which a silo answers one setting only: the step is not
         additive, so that each setting would be one more point of a curve that has the
