@@ -12,6 +12,7 @@ from .displays.confusion_matrix import (
 from .displays.correlation_circle import (
     CorrelationCircleDisplay as CorrelationCircleDisplay,
 )
+from .displays.forest import ForestDisplay as ForestDisplay
 from .displays.heatmap import HeatmapDisplay as HeatmapDisplay
 from .displays.histogram import HistogramDisplay as HistogramDisplay
 from .displays.loadings import LoadingsDisplay as LoadingsDisplay
@@ -78,6 +79,10 @@ from .models.regression.glm import GLM as GLM
 from .models.regression.linear import LinearRegression as LinearRegression
 from .models.regression.linear import Ridge as Ridge
 from .models.regression.logistic import LogisticRegression as LogisticRegression
+from .models.regression.meta_analysis import MetaAnalysis as MetaAnalysis
+from .models.regression.meta_analysis import (
+    compare_with_meta_analysis as compare_with_meta_analysis,
+)
 from .models.two_views.cca import CCA as CCA
 from .models.two_views.pls import PLSSVD as PLSSVD
 from .models.two_views.pls import PLSCanonical as PLSCanonical

@@ -73,6 +73,7 @@ ROWS = {
     "LinearDiscriminantAnalysis": Ending(),
     "LinearRegression": Ending('y = ["f"]\ncov_type = "HC1"'),
     "LogisticRegression": Ending("C = 1.0"),
+    "MetaAnalysis": Ending('y = ["f"]', rules="allow_disclosed = true\n"),
     "MCA": Ending(FEW, (), head=CODED),
     "OneHotEncoder": Ending('drop = "first"', (), head=CODED),
     "OrdinalEncoder": Ending("", (), head=CODED),

@@ -103,6 +103,7 @@ CASES: dict[str, Case] = {
     "DerivedColumns": Case({"columns": {"log_age": "log(age)"}}, IMPUTED),
     "FAMD": Case(**MIXED),
     "GLM": Case({"family": "gamma"}, IMPUTED, y=("age",)),
+    "MetaAnalysis": Case({}, IMPUTED, y=("thalach",)),
     "MCA": Case(**CODED),
     "OneHotEncoder": Case({"drop": "first"}, **CODED),
     "OrdinalEncoder": Case(**CODED),

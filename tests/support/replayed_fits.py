@@ -379,6 +379,8 @@ def cases() -> dict[str, Case]:
             up.FactorAnalysis(3, rotation="promax", kaiser=True), then=scaler
         ),
         "heterogeneity": _fit(up.Heterogeneity(3)),
+        "meta-analysis": _fit(up.MetaAnalysis(), ["age"]),
+        "meta-analysis of classes": _fit(up.MetaAnalysis("binomial"), "num"),
         "personalized": _fit(up.PersonalizedPCA(2, 2), then=up.StandardScaler()),
         "personalized as published": _fit(
             up.PersonalizedPCA(2, 1, solver="stiefel", tol=1e-3)

@@ -137,6 +137,7 @@ WAYS: dict[str, list[Way]] = {
         Way(y="kind"),
         Way({"site_effects": True}, y="kind"),
     ],
+    "MetaAnalysis": [Way(y=["f"]), Way({"family": "binomial"})],
     "MCA": [Way(reads="categories")],
     "MMVFL": [
         Way({"max_iter": 2, "tol": 0.0, "beta": 1.0}, "columns", "kind", n)
