@@ -49,9 +49,10 @@ def fitted_attributes(fitted: Mapping[str, Any]) -> list[Exhibit]:
 def kept_in_silos() -> Exhibit:
     """Return what stands in the place of results that no silo disclosed."""
     text = (
-        "Each silo keeps the results for its own columns. They were not requested from "
-        "the silos, so they are not among these results. A study file requests them by "
-        "the key disclose; each silo finds its own in its folder of results."
+        "Each silo keeps results of its own. They were not requested from the silos, "
+        "so they are not among these results. Where silos have different columns, a "
+        "study file requests them by the key disclose; each silo finds its own in its "
+        "folder of results."
     )
     return Exhibit("Kept in the silos", text)
 

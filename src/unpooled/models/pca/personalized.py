@@ -76,7 +76,7 @@ def own_covariance(
 # covariance: a silo takes these steps for a disclosure of its values.
 @summed(
     by="party",
-    takes={"shared": _SHARED, "n_own": "size l"},
+    takes={"shared": _SHARED, "n_own": "size j"},
     between_two=True,
     settings=("shared",),
     slope=release(
@@ -103,10 +103,10 @@ def local_slope(
 
 @kept(
     by="party",
-    takes={"shared": _SHARED, "n_own": "size l"},
+    takes={"shared": _SHARED, "n_own": "size j"},
     settings=(),
-    own=stays("p l", until="study", meaning=_OWN),
-    own_variance=stays("l", until="study", meaning="the variances along these"),
+    own=stays("p j", until="study", meaning=_OWN),
+    own_variance=stays("j", until="study", meaning="the variances along these"),
 )
 def own_components(
     kept: Any, *, shared: Float[Array, "p k"], n_own: int
@@ -118,14 +118,14 @@ def own_components(
 
 @summed(
     by="party",
-    takes={"shared": _SHARED, "n_own": "size l"},
+    takes={"shared": _SHARED, "n_own": "size j"},
     between_two=True,
     settings=("shared", "rate"),
     moved=release("p k", meaning="the shared components as each silo moved them"),
     variance=release(
         "2", meaning="the variance along the silo's own components, and of all columns"
     ),
-    own=stays("p l", until="study", meaning=_OWN),
+    own=stays("p j", until="study", meaning=_OWN),
 )
 def local_stiefel(
     kept: Any, *, shared: Float[Array, "p k"], rate: float, n_own: int
@@ -140,9 +140,9 @@ def local_stiefel(
 
 
 @disclosed(
-    takes={"n_own": "size l"},
-    own=release("p l", meaning=_OWN),
-    own_variance=release("l", meaning="the variances along these"),
+    takes={"n_own": "size j"},
+    own=release("p j", meaning=_OWN),
+    own_variance=release("j", meaning="the variances along these"),
 )
 def shown_own(kept: Any, *, n_own: int) -> dict[str, Any]:
     """Return this silo's own components and their variances."""

@@ -67,7 +67,9 @@ def _shown(model: "MetaAnalysis") -> Table:
         heads.append(Column(name, "figures", f"{method}_shown".replace("-", "_")))
         cells.append(
             [
-                f"{number(theta)} [{number(low)}, {number(high)}]"
+                "–"
+                if np.isnan(theta)
+                else f"{number(theta)} [{number(low)}, {number(high)}]"
                 for theta, (low, high) in zip(
                     estimate.get(method, model.random_).tolist(),
                     model.conf_int(method).tolist(),

@@ -28,7 +28,13 @@ from unpooled.results.exhibits import Value
 from unpooled.results.files import harmless
 
 # Headings of numbers along an axis, by its letter.
-_HEADINGS = {"k": "component", "c": "class", "l": "landmark", "m": "silo"}
+_HEADINGS = {
+    "k": "component",
+    "j": "component",
+    "c": "class",
+    "l": "landmark",
+    "m": "silo",
+}
 
 
 def write_own_results(
