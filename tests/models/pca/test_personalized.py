@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 import unpooled as up
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.models.pca.personalized import local_slope, local_stiefel
+from unpooled.testing import check_estimator
 
 P, K, L, M = 12, 2, 2, 4
 
@@ -162,3 +163,7 @@ def test_mistakes_are_named(planted):
         up.PersonalizedPCA().fit(federation.folds(2)[0][0])
     with pytest.warns(ConvergenceWarning, match="in 2 rounds"):
         up.PersonalizedPCA(K, L, max_iter=2).fit(federation)
+
+
+def test_checks():
+    check_estimator(up.PersonalizedPCA(1, 1), exact=False)

@@ -11,6 +11,7 @@ from statsmodels.stats.meta_analysis import combine_effects
 import unpooled as up
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.models.regression.meta_analysis import own_regression
+from unpooled.testing import check_estimator
 
 OPEN = {"allow_disclosed": True}
 FAMILIES = {
@@ -176,3 +177,13 @@ def test_each_silo_shows_its_own_coefficients_and_nothing_else():
     up.MetaAnalysis().fit(federation, "y")
     shown = {x.name for x in federation.ledger if x.visibility == "disclosed"}
     assert shown == {"estimate", "variance", "fitted"}
+
+
+def test_checks():
+    asks = "the steps of the pooled regression are asked under its name"
+    check_estimator(
+        up.MetaAnalysis(),
+        y=["f"],
+        exact=False,
+        expected_failed_checks={"check_ledger": asks},
+    )

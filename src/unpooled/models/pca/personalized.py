@@ -41,6 +41,7 @@ from unpooled.federation.federation import Federation
 from unpooled.linalg.eigen import symmetric_eigenpairs, with_positive_peaks
 from unpooled.linalg.moments import scatter
 from unpooled.linalg.settled import is_orthonormal, near, settled
+from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.moments import MEAN, complete, pooled_mean, pooled_scatter
 from unpooled.models.parameter_checks import check_choice
@@ -60,7 +61,9 @@ _OWN = "the silo's own components, orthogonal to the shared ones"
 
 
 @kept(
+    by="party",
     takes={"mean": MEAN},
+    settings=(),
     covariance=stays(
         "p p", symmetric=True, until="fit", meaning="the silo's own covariance matrix"
     ),
@@ -251,6 +254,7 @@ class PersonalizedPCA(
     n_iter_: int
     n_samples_: int
 
+    _steps = (moments.local_total, moments.local_squares, moments.local_scatter)
     _kept_by_silos = ("own_components_", "own_explained_variance_")
     _computed = ("components_", "explained_variance_", "explained_variance_ratio_")
 
