@@ -234,6 +234,13 @@ def test_other_forms_are_refused(data):
         decode(data)
 
 
+def test_a_header_has_at_most_16_mebibytes():
+    header = {"kind": "x" * 2**24}
+    with pytest.raises(AggregationError, match="does not have the form"):
+        decode(encode(header, {}))
+    decode(encode({"kind": "x" * 2**20}, {}))
+
+
 @given(st.binary(max_size=300))
 def test_any_bytes_are_refused(data):
     for text in (

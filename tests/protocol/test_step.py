@@ -272,3 +272,24 @@ def test_every_step_of_the_library_says_what_it_releases():
                 for fitting in value.fitted_by:
                     assert find_step(fitting).verb != "derived"
     assert found >= 100
+
+
+@summed(total="p")
+def over_rows(X: Array, *, ridge: float) -> Any:
+    """Stand for a step that adds over rows."""
+
+
+@summed(by="party", total="p")
+def over_a_party(X: Array, *, ridge: float, seed: int) -> Any:
+    """Stand for one that does not."""
+
+
+@summed(total="p")
+def over_what_was_kept(kept: Any, *, ridge: float) -> Any:
+    """Stand for one of which nobody knows."""
+
+
+def test_a_silo_holds_on_to_numbers_of_steps_that_may_not_add_over_rows():
+    assert over_rows.settings == ()
+    assert over_a_party.settings == ("ridge",)
+    assert over_what_was_kept.settings == ("ridge",)

@@ -14,6 +14,7 @@ from unpooled.protocol.view_operations import (
     Select,
     array_digest,
     array_key,
+    features_digest,
     operation_from_json,
 )
 from viewed_tables import NAMES, ROWS
@@ -129,3 +130,27 @@ def test_what_is_no_operation_is_refused(record):
 def test_every_place_and_name_makes_another_array():
     keys = {array_key(p, n, "d") for p in (0, 1, 11) for n in ("a", "b", "1.a")}
     assert len(keys) == 9
+
+
+def test_other_columns_and_transforms_have_another_name_and_other_rows_the_same():
+    scaled = Derive("scaler.standardised", ("a", "b"), {"mean": np.zeros(2)})
+    moved = Derive("scaler.standardised", ("a", "b"), {"mean": np.ones(2)})
+    some = Rows(fold=0, of=2, share=0.0, complement=False, seed=-1)
+    names = {
+        features_digest(chain)
+        for chain in (
+            [scaled],
+            [moved],
+            [Select(("a",))],
+            [scaled, Select(("a",))],
+            [scaled, Select(("b",))],
+            [moved, Select(("a",))],
+            [scaled, moved, Select(("a",))],
+        )
+    }
+    assert len(names) == 7
+    # Rows, a choice before a choice, and one of all columns that are made: nothing new.
+    assert features_digest([scaled, some]) == features_digest([scaled])
+    both = [scaled, Select(("b", "a")), Select(("a",))]
+    assert features_digest(both) == features_digest([scaled, Select(("a",))])
+    assert features_digest([scaled, Select(("a", "b"))]) == features_digest([scaled])
