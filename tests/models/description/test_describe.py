@@ -287,3 +287,48 @@ def pooled(X, y):
 )  # fmt: skip
 def test_conventions(check):
     check()
+
+
+@pytest.mark.parametrize("values", [(0.0, 1.0), (1.0, 2.0), (-1.0, 1.0), (0.0, 10.0)])
+def test_a_mean_of_two_values_does_not_tell_a_small_count(values):
+    """Three of the second class have the larger value: n times the mean said so."""
+    rng = np.random.default_rng(0)
+    kind = np.repeat([0, 1], [200, 100])
+    flag = np.where(rng.permutation(200) < 60, *values[::-1])
+    flag = np.concatenate([flag, np.where(np.arange(100) < 3, *values[::-1])])
+    other = rng.integers(0, 4, 300).astype(float)
+    frame = pd.DataFrame({"flag": flag, "other": other, "kind": kind})
+    frame = frame.sample(frac=1.0, random_state=1)
+    parts = {f"s{i}": frame[i::3] for i in range(3)}
+    federation = up.simulate(parts, label="kind", follow=True)
+
+    found = up.describe(federation, "kind", min_rows=10)
+
+    # Both classes: one would follow from the other and all.
+    assert np.isnan(found.mean_[:2, 0]).all()
+    assert np.isnan(found.quartiles_[:, :2, 0]).all()
+    assert np.isnan(found.p_value_[0])
+    assert_allclose(found.mean_[2, 0], flag.mean(), rtol=1e-12)
+    # Values that are more than two are described as before.
+    wanted = [other[kind == k].mean() for k in (0, 1)]
+    assert_allclose(found.mean_[:2, 1], wanted, rtol=1e-12)
+
+
+def test_a_mean_of_two_frequent_values_is_shown():
+    flag = np.tile([0.0, 1.0, 1.0], 100)
+    frame = pd.DataFrame({"flag": flag, "kind": np.repeat([0, 1], 150)})
+    parts = {f"s{i}": frame[i::3] for i in range(3)}
+    parts = {f"s{i}": frame[i * 100 : (i + 1) * 100] for i in range(3)}
+    found = up.describe(up.simulate(parts, label="kind"), "kind")
+    assert_allclose(found.mean_[:, 0], 2 / 3, rtol=1e-12)
+
+
+def test_a_mean_over_few_values_is_withheld():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"few": np.nan, "many": rng.normal(size=90)}, index=range(90))
+    frame.loc[:7, "few"] = rng.normal(size=8)
+    parts = {f"s{i}": frame[i::3] for i in range(3)}
+    found = up.describe(up.simulate(parts), min_rows=10)
+    assert found.n_[0].tolist() == [8, 90]
+    assert np.isnan([found.mean_[0, 0], found.std_[0, 0]]).all()
+    assert_allclose(found.mean_[0, 1], frame.many.mean(), rtol=1e-12)

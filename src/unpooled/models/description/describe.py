@@ -288,7 +288,7 @@ def found_table(
     -1 stands for what is withheld; a variance is never negative, and where a variance
     is withheld, so is the mean. All silos find the same table, and one sends it.
     """
-    table = _Table.of(rows, count, cells, categorical, frequent, fewest)
+    table = _Table.of(rows, count, cells, categorical, frequent, fewest, total, squares)
     mean, variance = table.moments(total, squares, least)
     sends = float(party == leader)
     return {
@@ -303,6 +303,8 @@ def found_table(
 @summed(
     takes={
         "rows": _ROWS,
+        "total": _TOTAL,
+        "squares": _SQUARES,
         "cells": _CELLS,
         "categorical": _CATEGORICAL,
         "frequent": _FREQUENT,
@@ -318,6 +320,8 @@ def found_quartiles(
     *,
     rows: Float[Array, " g"],
     count: Float[Array, "g p"],
+    total: Float[Array, "g p"],
+    squares: Float[Array, "g p"],
     cells: Float[Array, "g s m"],
     categorical: Int[Array, " s"],
     frequent: Int[Array, "s v"],
@@ -330,7 +334,7 @@ def found_quartiles(
     leader: str,
 ) -> dict[str, Any]:
     """Return the quartiles that follow; -1 stands for the error of a withheld one."""
-    table = _Table.of(rows, count, cells, categorical, frequent, fewest)
+    table = _Table.of(rows, count, cells, categorical, frequent, fewest, total, squares)
     search = _search(count, log_total, log_squares, units, least)
     value, error = search.quantiles(search.reached(below), len(below))
     hidden = table.groups | table.categorical
@@ -380,6 +384,8 @@ class _Table:
         categorical: Int[Array, " s"],
         frequent: Int[Array, "s v"],
         fewest: int,
+        total: Float[Array, "g p"],
+        squares: Float[Array, "g p"],
     ) -> "_Table":
         g, p = count.shape
         # Without classes the single group is all rows.
@@ -391,7 +397,11 @@ class _Table:
         shown_missing, shown_cells = missing.copy(), by_category.copy()
         place = {int(j): i for i, j in enumerate(categorical.tolist())}
         for j in range(p):
-            own = by_category[:, place[j]] if j in place else count[:, j : j + 1]
+            if j in place:
+                own = by_category[:, place[j]]
+            else:
+                # Of two values the mean has the counts.
+                own = _of_two_values(count[:, j], total[:, j], squares[:, j])
             lines = np.hstack([own, missing[:, j : j + 1]])
             groups, small = withheld(lines[parts].T, fewest)
             if g > 1:
@@ -503,9 +513,10 @@ class Describe(FederatedEstimator):
     have; and the numbers of the table: sizes of the groups, missing cells, means,
     variances, quartiles with the widths of their brackets, and counts of categories.
     Withheld before anybody sees them are counts below `min_rows_per_class` other than
-    0, everything about the column in these groups, and as much more as keeps what
-    follows from the rest at or above this number; a column of which anything is
-    withheld has no p-value and no standardised difference.
+    0, also those that are in the mean of a column of two whole numbers, everything
+    about the column in these groups, and as much more as keeps what follows from the
+    rest at or above this number; a column of which anything is withheld has no p-value
+    and no standardised difference.
 
     The silos' programs open, and nobody else does: the totals from which the table
     follows, before anything is withheld (counts, sums and squares by group, counts of
@@ -611,9 +622,8 @@ class Describe(FederatedEstimator):
             "least": least,
             "leader": leader,
         }
-        table = federation.sum(
-            found_table, total=total, squares=squares["squares"], **arguments
-        )
+        arguments |= {"total": total, "squares": squares["squares"]}
+        table = federation.sum(found_table, **arguments)
         self.groups_, self.category_codes_ = groups, frequent
         self._set_table(table)
         self.p_value_ = np.full(len(names), np.nan)
@@ -867,6 +877,26 @@ def _squares(
     squares = [squared_deviations(X[rows], mean[i]) for i, rows in enumerate(groups)]
     log_squares = column_quantiles.log_squares(X, count[-1], log_total)
     return {"squares": np.array(squares), "log_squares": log_squares}
+
+
+def _of_two_values(
+    count: Float[Array, " g"], total: Float[Array, " g"], squares: Float[Array, " g"]
+) -> Float[Array, "g v"]:
+    """Return how many values are each of two whole numbers, or how many there are.
+
+    Two values a and b have the sum of squares n (m - a) (b - m) about their mean m in
+    every group, and hardly any others have it in all. Pairs of whole numbers from -9 to
+    10 are tried, which codes of two categories are.
+    """
+    mean = total / np.maximum(count, 1.0)
+    slack = 1e-9 * max(float(squares[-1]), 1e-9)
+    for a in range(-9, 10):
+        for b in range(a + 1, 11):
+            wanted = count * (mean - a) * (b - mean)
+            if (np.abs(squares - wanted) <= slack).all():
+                larger = np.rint((total - a * count) / (b - a))
+                return np.column_stack([count - larger, larger])
+    return count[:, None]
 
 
 def _coarse(deviation: Float[Array, "g p"]) -> Float[Array, "g p"]:
