@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from unpooled.arrays import Array, Float
+from unpooled.arrays import Array, Float, Int
 from unpooled.displays.canvas import figure_of, given
 from unpooled.displays.fitted import last_step
 from unpooled.errors import DataError
@@ -53,7 +53,11 @@ class HistogramDisplay:
     figure_: "Figure | SubFigure"
 
     def __init__(
-        self, edges: Float[Array, " e"], counts: Float[Array, " l"], *, name: str = ""
+        self,
+        edges: Float[Array, " e"],
+        counts: Float[Array, " l"] | Int[Array, " l"],
+        *,
+        name: str = "",
     ) -> None:
         self.edges = np.asarray(edges, dtype=float)
         self.counts = np.asarray(counts, dtype=float)

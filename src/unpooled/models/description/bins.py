@@ -19,7 +19,7 @@ EDGES = {
 
 
 def cuts_of(
-    edges: Sequence[Float[Array, " e"]], most: int
+    edges: Sequence[Float[Array, " _"]], most: int
 ) -> tuple[Float[Array, "k p"], Int[Array, "k p"]]:
     """Return the edges between bins, as many for each column, and which are used.
 

@@ -18,7 +18,7 @@ RARE, MISSING = "(infrequent, and others)", "(missing)"
 def encoder_exhibits(
     groups: Sequence[Groups],
     columns: Sequence[str],
-    numbers: Sequence[Float[Array, " g"]] | None = None,
+    numbers: Sequence[Float[Array, " _"]] | None = None,
 ) -> list[Exhibit]:
     """Return the exhibits of a fitted encoder.
 

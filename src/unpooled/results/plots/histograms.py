@@ -21,8 +21,8 @@ _NAMED = 8  # bins with room for their values below them
 
 def histograms(
     columns: Sequence[str],
-    edges: Sequence[Float[Array, " e"]],
-    counts: Sequence[Float[Array, " l"]],
+    edges: Sequence[Float[Array, " _"]],
+    counts: Sequence[Float[Array, " _"]],
 ) -> "Figure":
     """Draw a panel for each column.
 
