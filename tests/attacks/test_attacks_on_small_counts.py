@@ -76,6 +76,24 @@ def test_no_small_count_follows_from_what_is_shown(counts):
     assert lines[(total > 0) & (total < LEAST)].all()
 
 
+@given(
+    st.integers(2, 4).flatmap(
+        lambda n: st.integers(2, 5).flatmap(
+            lambda m: arrays(int, (n, m), elements=st.integers(0, 14))
+        )
+    )
+)
+def test_a_frequent_category_has_no_small_rest(counts):
+    """Encoders open how many rows of all silos have each name.
+
+    Without the groups that are shown it is how many of the withheld ones have it.
+    """
+    groups, _ = withheld(counts.astype(float), LEAST)
+    frequent = counts.sum(axis=1) >= LEAST
+    rest = counts[:, groups].sum(axis=1)[frequent]
+    assert ((rest == 0) | (rest >= LEAST)).all()
+
+
 @pytest.fixture(scope="module")
 def rows():
     """A column of which two cells of one class are missing, and a rare category."""

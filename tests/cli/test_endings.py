@@ -108,6 +108,7 @@ COLUMNS = {
 EXAMPLES = {"rows": ROWS, "columns": COLUMNS}
 # The same model another way, where a silo's end differs.
 OTHERS = {
+    "Describe-text": Ending('by = "kind"', (), head=MIXED),
     "LinearDiscriminantAnalysis-shrunk": Ending('shrinkage = "auto"'),
     "LinearDiscriminantAnalysis-dgep": Ending('solver = "dgep-eigh"'),
     "CCA-regularised": Ending(f"{FEW}\nregularisation = 0.1\n{Y}"),

@@ -1,9 +1,9 @@
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
-from unpooled.data.heart_disease import FEATURES, LABEL, load, paths
+from unpooled.data.heart_disease import FEATURES, LABEL, load, paths, write_raw
 from unpooled.data.sources.open_source import open_source
 
 PATIENTS = {"cleveland": 303, "hungary": 294, "switzerland": 123, "va": 200}
@@ -57,3 +57,23 @@ def test_attribution_is_packaged():
 
     for word in ("CC BY 4.0", "Janosi", "Steinbrunn", "Pfisterer", "Detrano", "1988"):
         assert word in text
+
+
+def test_raw_files_have_the_same_patients(tmp_path):
+    forms = {"hungary": {"sep": ";", "decimal": ","}}
+    for hospital, path in write_raw(tmp_path / "files").items():
+        raw = pd.read_csv(path, **forms.get(hospital, {}))
+        wanted = load()[hospital].to_pandas()
+        assert_array_equal(raw["age"], wanted["age"])
+        assert_array_equal(raw["st_depression"], wanted["oldpeak"])
+        assert_array_equal(raw["sex"] == "male", wanted["sex"] == 1)
+        assert_array_equal(raw["exercise_angina"].isna(), wanted["exang"].isna())
+        assert_array_equal(raw["chest_pain"] == "silent", wanted["cp"] == 4)
+        assert_array_equal(raw["disease"] == "yes", wanted["num"] > 0)
+        if hospital == "switzerland":
+            raw["cholesterol"] = raw["cholesterol"].mask(raw["cholesterol"] == 0)
+        assert_array_equal(raw["cholesterol"], wanted["chol"])
+        pressure = wanted["trestbps"].mask(wanted["trestbps"] == 0)
+        unit = 0.133322 if hospital == "va" else 1.0
+        # Two digits are written.
+        assert_allclose(raw["blood_pressure"], pressure * unit, atol=0.005)

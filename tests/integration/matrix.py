@@ -100,6 +100,7 @@ CASES: dict[str, Case] = {
         },
         **MIXED,
     ),
+    "Describe": Case({"quartiles": False}, **MIXED),
     "DerivedColumns": Case({"columns": {"log_age": "log(age)"}}, IMPUTED),
     "FAMD": Case(**MIXED),
     "GLM": Case({"family": "gamma"}, IMPUTED, y=("age",)),

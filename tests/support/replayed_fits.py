@@ -318,6 +318,16 @@ def _errors_of_standardised(federation: up.Federation) -> None:
     make_pipeline(*steps, up.PCA(2, standard_errors=True)).fit(federation)
 
 
+def _of_regressions(model: Any, y: Any) -> Program:
+    """Fit on columns that vary in every silo, so that each has a regression."""
+    varying = ["age", "sex", "cp", "thalach", "oldpeak"]
+
+    def program(federation: Any) -> None:
+        _fit(model, y)(federation.select(varying))
+
+    return program
+
+
 def cases() -> dict[str, Case]:
     """Programs by name, over every solver of the library."""
     LDA, scaler = up.LinearDiscriminantAnalysis, up.StandardScaler()
@@ -379,8 +389,10 @@ def cases() -> dict[str, Case]:
             up.FactorAnalysis(3, rotation="promax", kaiser=True), then=scaler
         ),
         "heterogeneity": _fit(up.Heterogeneity(3)),
-        "meta-analysis": _fit(up.MetaAnalysis(), ["age"]),
-        "meta-analysis of classes": _fit(up.MetaAnalysis("binomial"), "num"),
+        "meta-analysis": _of_regressions(up.MetaAnalysis(), ["age"]),
+        "meta-analysis of classes": _of_regressions(
+            up.MetaAnalysis("binomial"), ["sex"]
+        ),
         "personalized": _fit(up.PersonalizedPCA(2, 2), then=up.StandardScaler()),
         "personalized as published": _fit(
             up.PersonalizedPCA(2, 1, solver="stiefel", tol=1e-3)

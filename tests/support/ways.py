@@ -99,6 +99,7 @@ WAYS: dict[str, list[Way]] = {
     "Describe": [
         Way({"by": "kind"}),
         Way({"quartiles": False, "decimals": 1}, named=False),
+        Way({"quartiles": False}, reads="both"),
     ],
     "FAMD": [Way(reads="both")],
     "FactorAnalysis": [Way(), Way({"n_components": 2, "rotation": "varimax"})],

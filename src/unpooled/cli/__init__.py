@@ -114,11 +114,23 @@ def demo(
             "--study", metavar="DIR", help="Only write the study's file and data there."
         ),
     ] = None,
+    raw: Annotated[
+        Path | None,
+        typer.Option(
+            "--raw",
+            metavar="DIR",
+            help="Only write the data there, as four hospitals might export them.",
+        ),
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """PCA of heart disease at four hospitals, without pooling a row."""
     from unpooled.cli import heart_demo
 
+    if raw is not None:
+        for path in heart_demo.write_raw(raw):
+            say(f"Wrote {path}.")
+        return
     if study is None:
         heart_demo.demo(console(), out, quiet=quiet)
         return

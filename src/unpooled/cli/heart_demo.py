@@ -83,6 +83,13 @@ def write_study(folder: Path) -> Path:
     return target
 
 
+def write_raw(folder: Path) -> list[Path]:
+    """Write the hospitals' data as they might export them; return the files."""
+    if any((folder / f"{name}.csv").exists() for name in heart_disease.paths()):
+        raise StudyError(f"{folder} has such files; name another folder.")
+    return list(heart_disease.write_raw(folder).values())
+
+
 def _fit(console: Console, pipeline: Any, federation: Federation, quiet: bool) -> None:
     part(console, "Fitting", "Impute missing cells, standardise, compute 5 components.")
     console.print()

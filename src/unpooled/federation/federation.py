@@ -633,9 +633,9 @@ class Federation:
         if self.categorical and {"X", "sums"} & set(step.reads):
             raise DataError(
                 f"{listing(self.categorical)} hold categories, and {step.name} "
-                f"computes with numbers. Encode them first (unpooled.OneHotEncoder, or "
-                f"for Describe unpooled.OrdinalEncoder, in a ColumnTransformer), or "
-                f"leave them out: federation.select(exclude=[...]).",
+                f"computes with numbers. Encode them first (unpooled.OneHotEncoder in "
+                f"a ColumnTransformer), or leave them out: "
+                f"federation.select(exclude=[...]).",
                 rule="categories",
             )
 

@@ -262,3 +262,24 @@ def test_a_process_stays_small_with_the_settings_as_shipped(ending, tmp_path):
     # Both have several times the rows of a block of 64 MB (419,000). The larger one has
     # 320 MB more of float64; the two peaks may differ by one block.
     assert peak(large) - peak(small) < 2**26
+
+
+@pytest.mark.parametrize("where", [None, "ward == 'b' and x1 < 40"])
+def test_codes_beside_columns_that_are_no_features(where, tmp_path):
+    """Columns of categories and of a condition became features once more."""
+    path = tmp_path / "rows.csv"
+    path.write_text("x0,x1,ward,kind\n1,0,a,u\n2,30,b,v\n3,0,b,u\n4,50,b,v\n")
+    table = open_source(
+        path,
+        exclude=["ward"],
+        missing={"x1": [0]},
+        where=where,
+        categorical=["kind"],
+    )
+    assert table.columns == ("x0", "x1", "kind")
+    assert table.categorical == ("kind",)
+    block = next(table.blocks(["x0", "x1"]))
+    wanted = (
+        [[1, np.nan], [2, 30], [3, np.nan], [4, 50]] if where is None else [[2, 30]]
+    )
+    assert_array_equal(block.X, wanted)

@@ -332,3 +332,105 @@ def test_a_mean_over_few_values_is_withheld():
     assert found.n_[0].tolist() == [8, 90]
     assert np.isnan([found.mean_[0, 0], found.std_[0, 0]]).all()
     assert_allclose(found.mean_[0, 1], frame.many.mean(), rtol=1e-12)
+
+
+def of_text(n_rows=420):
+    """Rows of two classes with three columns of text, missing and rare names."""
+    rng = np.random.default_rng(3)
+    kind = rng.integers(0, 2, n_rows)
+    frame = pd.DataFrame(
+        {
+            "site": rng.choice(["hall", "icu", "ward", "Ärzte, 2. Stock"], n_rows),
+            "age": rng.integers(30, 80, n_rows).astype(float),
+            "smoking": np.where(rng.random(n_rows) < 0.4, "never", "now"),
+            "blood": rng.choice(["0", "A", "AB", "B"], n_rows, p=[0.4, 0.4, 0.1, 0.1]),
+            "kind": kind,
+        }
+    )
+    frame.loc[rng.permutation(n_rows)[:60], "smoking"] = None
+    return frame
+
+
+TEXTS = ["site", "smoking", "blood"]
+
+
+def test_text_is_counted_by_its_names():
+    """Also where a silo lacks a name, and beside codes of categories."""
+    frame = of_text().sort_values(["site", "kind"], ignore_index=True)
+    coded = frame.assign(stage=np.tile([1.0, 2.0, 4.0], 140))
+    model = up.describe(
+        silos(coded, categorical=TEXTS), categorical=["stage"], quartiles=False
+    )
+    # Columns of categories are behind those of numbers.
+    assert model.columns_ == ["age", "stage", *TEXTS]
+    assert model.categorical_ == ["stage", *TEXTS]
+    for name in model.categorical_:
+        place = model.categorical_.index(name)
+        for i, group in enumerate([coded[coded.kind == 0], coded[coded.kind == 1]]):
+            wanted = group[name].value_counts().sort_index()
+            assert model.categories_[place] == list(wanted.index)
+            counts = model.category_counts_[i, place]
+            assert counts[: len(wanted)].tolist() == list(wanted)
+            assert not counts[len(wanted) :].any()
+        j = model.columns_.index(name)
+        assert_allclose(model.n_missing_[2, j], coded[name].isna().sum())
+        table = pd.crosstab(coded.kind, coded[name])
+        wanted = scipy.stats.chi2_contingency(table, correction=False).pvalue
+        assert_allclose(model.p_value_[j], wanted, rtol=1e-12)
+    assert_allclose(model.mean_[2, 0], coded.age.mean(), rtol=1e-11)
+    printed = str(model.summary())
+    assert "smoking = never, n (%)" in printed
+    assert "site = Ärzte, 2. Stock, n (%)" in printed
+    assert "stage = 4, n (%)" in printed
+
+
+@pytest.mark.parametrize("n_names", [3, 20, 64])
+def test_as_many_names_as_are_described(n_names):
+    rng = np.random.default_rng(n_names)
+    name = np.tile(np.arange(n_names), 12)
+    # 300 further names of two rows each, both in one silo.
+    rare = [f"rare {k // 2}" for k in range(600)] if n_names == 64 else []
+    names = [f"name {k}" for k in name] + rare
+    frame = pd.DataFrame({"name": names, "x": rng.normal(size=len(names))})
+    model = up.describe(
+        silos(frame, label=None, categorical=["name"], follow=True), quartiles=False
+    )
+    assert model.categories_ == [sorted(f"name {k}" for k in range(n_names))]
+    assert (model.category_counts_[0, 0, :n_names] == 12).all()
+    assert model.category_counts_[0, 0, n_names] == len(rare)
+    if rare:
+        more = pd.DataFrame({"name": [f"name {k % 65}" for k in range(650)], "x": 0.0})
+        with pytest.raises(DataError, match="65 categories that at least 5 rows have"):
+            up.describe(silos(more, label=None, categorical=["name"]))
+
+
+def test_names_that_few_have_are_not_told():
+    """Two of "rare" in each of two silos: a name of four people is "other"."""
+    frame = of_text()
+    for start in (0, 140):
+        frame.loc[[start, start + 1], "blood"] = "rare"
+    federation = silos(frame, categorical=TEXTS, follow=True)
+    model = up.describe(federation, quartiles=False)
+    place = model.categorical_.index("blood")
+    assert model.categories_[place] == ["0", "A", "AB", "B"]
+    assert np.isnan(model.category_counts_[:, place, 4]).all()
+    assert np.isnan(model.p_value_[model.columns_.index("blood")])
+    opened = {
+        (line.step, line.name)
+        for line in federation.ledger
+        if line.direction == "out" and line.visibility == "summed"
+    }
+    assert ("describe.local_texts", "names") not in opened
+    assert ("describe.found_names", "frequent") in opened
+
+
+def test_columns_of_text_alone_and_a_plan():
+    frame = of_text()[[*TEXTS, "kind"]]
+    federation = silos(frame, categorical=TEXTS)
+    brief = up.Describe(quartiles=False)
+    # Names 3; sizes, columns, squares, table.
+    assert up.plan(brief, federation).rounds == 7
+    model = brief.fit(federation)
+    assert max(line.round for line in federation.ledger) == 7
+    assert np.isnan(model.mean_).all()
+    assert_allclose(model.size_, [*frame.kind.value_counts().sort_index(), 420])

@@ -154,7 +154,9 @@ def open_source(
         roles = _roles(label, ids, columns, exclude, categorical, condition)
         table = _open(source, roles, form)
         categorical = roles.categorical
-        table = RecodedTable(table, missing=missing) if missing else table
+        if missing:
+            # The columns of a condition, or of categories, are no features.
+            table = RecodedTable(table, columns=table.columns, missing=missing)
     if condition is not None or unlabelled is not None:
         table = FilteredTable(table, condition, labelled=unlabelled is not None)
     if plausible:

@@ -1,5 +1,6 @@
 """The first table of a paper: every column over all silos, by classes of a label.
 
+    3 rounds  of columns of text: which names are frequent (`frequent_names`)
     round 1   silos ── names and sizes of the classes ──────────────────> opened
     round 2   silos ── counts, sums, counts of categories ──> to the parties alone
     round 3   silos ── squares about the means ────────────> to the parties alone
@@ -28,7 +29,7 @@ import numpy as np
 import scipy.stats
 from sklearn.utils.validation import check_is_fitted
 
-from unpooled.arrays import Array, Float, Int, Shaped
+from unpooled.arrays import Array, Bool, Float, Int, Shaped
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.group_tests import one_way
@@ -48,6 +49,16 @@ from unpooled.models.description.column_quantiles import (
     shown,
 )
 from unpooled.models.description.describe_results import describe_exhibits
+from unpooled.models.description.frequent_names import (
+    MOST,
+    PLANNED,
+    category_places,
+    codes_of_names,
+    counted_names,
+    found_names,
+    frequent_names,
+    local_texts,
+)
 from unpooled.models.description.quantiles import check_least, units_of
 from unpooled.models.discriminant.classes import (
     NAMES,
@@ -66,7 +77,7 @@ from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Exhibit
 
 # Codes of categories are whole numbers from 0 below this.
-_CODES = 64
+_CODES = MOST
 # Bits of a number that says which of the codes are frequent.
 _HALF = 32
 _WITHHELD = -1.0
@@ -259,6 +270,7 @@ def found_categories(
         "frequent": _FREQUENT,
         "fewest": _LEAST_OF_CLASS,
         "least": LEAST,
+        "n_categories": "size l",
     },
     settings=("fewest",),
     size=release("g", meaning="how many rows each group has"),
@@ -266,7 +278,7 @@ def found_categories(
     mean=release("g p", meaning="the mean of each column, where it is shown"),
     variance=release("g p", meaning="the variance of each column, where it is shown"),
     shown_cells=release(
-        "g s v", meaning="how many rows have each category, where it is shown"
+        "g l", meaning="how many rows have each category, where it is shown"
     ),
 )
 def found_table(
@@ -281,6 +293,7 @@ def found_table(
     frequent: Int[Array, "s v"],
     fewest: Any,
     least: Any,
+    n_categories: int,
     leader: str,
 ) -> dict[str, Any]:
     """Return the table that follows from totals of all silos.
@@ -296,7 +309,7 @@ def found_table(
         "missing": sends * table.missing,
         "mean": sends * mean,
         "variance": sends * variance,
-        "shown_cells": sends * table.cells,
+        "shown_cells": sends * table.shown_cells(frequent, n_categories),
     }
 
 
@@ -415,6 +428,13 @@ class _Table:
         is_category = np.isin(np.arange(p), categorical)
         return cls(count, shown_missing, shown_cells, hidden, rounded, is_category)
 
+    def shown_cells(
+        self, frequent: Int[Array, "s v"], n_categories: int
+    ) -> Float[Array, "g l"]:
+        """Return the counts of all columns' categories, one behind the other."""
+        own = self.cells[:, _places(frequent)]
+        return np.pad(own, ((0, 0), (0, n_categories - own.shape[1])))
+
     def moments(
         self, total: Float[Array, "g p"], squares: Float[Array, "g p"], least: int
     ) -> tuple[Float[Array, "g p"], Float[Array, "g p"]]:
@@ -449,9 +469,10 @@ class Describe(FederatedEstimator):
         The label, by whose classes columns are described; a study's label when
         omitted, and no classes where there is none.
     categorical : sequence of str, optional
-        Columns whose values are codes of categories, whole numbers from 0 to 63. Codes
-        that fewer than `min_rows_per_class` rows have, and other values, are put
-        together.
+        Columns of numbers whose values are codes of categories, whole numbers from 0
+        to 63. Codes that fewer than `min_rows_per_class` rows have, and other values,
+        are put together, and so are names of columns of text, which are categories
+        without being named here.
     quartiles : bool, default True
         Search for quartiles too, with six more rounds.
     decimals : int or mapping of str to int, optional
@@ -481,8 +502,10 @@ class Describe(FederatedEstimator):
     quartile_errors_ : (3, g, p) array
         The most that each can differ from that of the pooled rows.
     category_codes_ : (s, v) array of int
-        Codes of the categories of each categorical column; -1 at the end for all
-        others.
+        Codes of the categories of each categorical column, of text the places of names;
+        -1 at the end for all others.
+    categories_ : list of list of str or int
+        Names of the categories of each categorical column; of numbers their codes.
     category_counts_ : (g, s, v) array
         Numbers of rows; NaN where withheld.
     p_value_ : (p,) array
@@ -505,13 +528,15 @@ class Describe(FederatedEstimator):
     Raises
     ------
     DataError
-        When `by` is not the label, or `categorical` names no column.
+        When `by` is not the label, or `categorical` names no column; for a column of
+        text of which more than 64 names are frequent.
 
     Notes
     -----
-    Released: names and sizes of the classes; which codes of categories enough rows
-    have; and the numbers of the table: sizes of the groups, missing cells, means,
-    variances, quartiles with the widths of their brackets, and counts of categories.
+    Released: names and sizes of the classes; which codes and names of categories at
+    least `min_rows_per_class` rows have; and the numbers of the table: sizes of the
+    groups, missing cells, means, variances, quartiles with the widths of their
+    brackets, and counts of categories.
     Withheld before anybody sees them are counts below `min_rows_per_class` other than
     0, also those that are in the mean of a column of two whole numbers, everything
     about the column in these groups, and as much more as keeps what follows from the
@@ -520,15 +545,17 @@ class Describe(FederatedEstimator):
 
     The silos' programs open, and nobody else does: the totals from which the table
     follows, before anything is withheld (counts, sums and squares by group, counts of
-    codes, and of values below candidates for quartiles; sum and squares of the signed
-    logarithms). Never released: a row, a minimum or maximum, or any silo's own count.
+    codes, names of text with their counts, and of values below candidates for
+    quartiles; sum and squares of the signed logarithms). Never released: a row, a
+    minimum or maximum, a name that a single row of a silo has, or any silo's own count.
 
     A silo answers for one `min_rows_per_class` in each version of its table: two tables
     that withhold different counts would give some of them back.
     """
 
     _missing = True
-    _steps = (local_names,)
+    _reads_categories = True
+    _steps = (local_names, local_texts, counted_names, found_names, category_places)
     groups_: list[str]
     columns_: list[str]
     categorical_: list[str]
@@ -540,6 +567,7 @@ class Describe(FederatedEstimator):
     quartiles_: Float[Array, "3 g p"]
     quartile_errors_: Float[Array, "3 g p"]
     category_codes_: Int[Array, "s v"]
+    categories_: list[list[Any]]
     category_counts_: Float[Array, "g s v"]
     p_value_: Float[Array, " p"]
     smd_: Float[Array, "l p"]
@@ -583,7 +611,15 @@ class Describe(FederatedEstimator):
         names = federation.feature_names
         fewest, least = check_least(self.min_rows_per_class), check_least(self.min_rows)
         units = units_of(self.decimals, names)
-        self.columns_, self.categorical_ = list(names), self._categorical(names)
+        leader, texts = federation.parties[0], list(federation.categorical)
+        named = dict[str, list[str]]()
+        if texts:
+            text = federation.select(texts)
+            named = frequent_names(text, fewest, leader)
+            places = text.derive(category_places, texts, codes=codes_of_names(named))
+            federation = federation.with_part(texts, places).select(names)
+        self.columns_ = list(names)
+        self.categorical_ = self._categorical(names, texts)
         categorical = np.array([names.index(c) for c in self.categorical_], np.int64)
         by_class, groups = self._classes(federation)
         sums = federation.sum(
@@ -605,13 +641,20 @@ class Describe(FederatedEstimator):
             log_total=log_total,
             **by_class,
         )
-        leader = federation.parties[0]
-        frequent = np.full((0, 1), -1)
-        if len(categorical):
+        frequent = _rows_of_codes([])
+        if len(categorical) > len(texts):
             found = federation.sum(
                 found_categories, cells=cells, fewest=fewest, leader=leader
             )
             frequent = _codes_of(found["frequent"])
+        elif texts:
+            frequent = _rows_of_codes([range(len(own)) for own in named.values()])
+        if federation.coordinator.planned and len(categorical):
+            frequent = _rows_of_codes([range(PLANNED)] * len(categorical))
+            federation.coordinator.notes.append(
+                "How many categories Describe shows depends on the data; the plan has "
+                "four for each column."
+            )
         arguments = {
             "rows": rows,
             "count": count,
@@ -623,9 +666,18 @@ class Describe(FederatedEstimator):
             "leader": leader,
         }
         arguments |= {"total": total, "squares": squares["squares"]}
-        table = federation.sum(found_table, **arguments)
+        places = _places(frequent)
+        # An array has an entry at least.
+        n_categories = max(int(places.sum()), 1)
+        table = federation.sum(found_table, **arguments, n_categories=n_categories)
         self.groups_, self.category_codes_ = groups, frequent
-        self._set_table(table)
+        self.categories_ = [
+            [named[name][code] if name in named else code for code in codes]
+            for name, codes in zip(
+                self.categorical_, map(_known, frequent.tolist()), strict=True
+            )
+        ]
+        self._set_table(table, places)
         self.p_value_ = np.full(len(names), np.nan)
         self.tests_ = [""] * len(names)
         if self.quartiles:
@@ -654,12 +706,12 @@ class Describe(FederatedEstimator):
         names = [str(value) for value in class_values(words).tolist()]
         return {"classes": words, "sizes": sizes}, [*names, "all"]
 
-    def _categorical(self, names: Sequence[str]) -> list[str]:
+    def _categorical(self, names: Sequence[str], texts: Sequence[str]) -> list[str]:
         given = [self.categorical] if isinstance(self.categorical, str) else None
         chosen = list(self.categorical or ()) if given is None else given
         if unknown := [name for name in chosen if name not in names]:
             raise DataError(f"categorical names {unknown}, which are no columns.")
-        return [name for name in names if name in chosen]
+        return [name for name in names if name in chosen or name in texts]
 
     def _below(
         self,
@@ -676,13 +728,16 @@ class Describe(FederatedEstimator):
             below = federation.sum(step, to="parties", **arguments)["below"]
         return below
 
-    def _set_table(self, table: Mapping[str, Array]) -> None:
+    def _set_table(
+        self, table: Mapping[str, Array], places: Bool[Array, "s v"]
+    ) -> None:
         self.size_ = table["size"]
         self.n_missing_ = shown(table["missing"], table["missing"])
         self.n_ = self.size_[:, None] - self.n_missing_
         self.mean_ = shown(table["mean"], table["variance"])
         self.std_ = np.sqrt(shown(table["variance"], table["variance"]))
-        cells = table["shown_cells"]
+        cells = np.zeros((len(self.size_), *places.shape))
+        cells[:, places] = table["shown_cells"][:, : places.sum()]
         self.category_counts_ = shown(cells, cells)
 
     def _compare_classes(self) -> None:
@@ -938,7 +993,7 @@ def _merged(
     """Return counts of frequent codes, and of all others at the first -1."""
     merged = np.zeros((len(cells), *frequent.shape))
     for k, codes in enumerate(frequent.tolist()):
-        own = [code for code in codes if code >= 0]
+        own = _known(codes)
         others = np.setdiff1d(np.arange(_CODES + 1), own)
         merged[:, k, : len(own)] = cells[:, k, own]
         merged[:, k, len(own)] = cells[:, k, others].sum(axis=-1)
@@ -949,8 +1004,25 @@ def _codes_of(digits: Float[Array, "s 2"]) -> Int[Array, "s v"]:
     """Return frequent codes of each column, with -1 for all others after them."""
     bits = (digits.astype(np.int64)[:, :, None] >> np.arange(_HALF)) & 1
     found = [np.flatnonzero(row).tolist() for row in bits.reshape(len(bits), -1)]
-    width = max(map(len, found)) + 1
-    return np.array([[*own, *[-1] * (width - len(own))] for own in found], np.int64)
+    return _rows_of_codes(found)
+
+
+def _rows_of_codes(codes: Sequence[Sequence[int]]) -> Int[Array, "s v"]:
+    """Return the codes of each column in a row, filled up with -1, one at least."""
+    rows = np.full((len(codes), max(map(len, codes), default=0) + 1), -1)
+    for row, own in zip(rows, codes, strict=True):
+        row[: len(own)] = own
+    return rows
+
+
+def _places(frequent: Int[Array, "s v"]) -> Bool[Array, "s v"]:
+    """Return which places are categories of a column, the last one all others."""
+    return np.cumsum(frequent < 0, axis=1) <= 1
+
+
+def _known(codes: Sequence[int]) -> list[int]:
+    """Return codes without the -1 at the end."""
+    return [code for code in codes if code >= 0]
 
 
 def _distance(first: Float[Array, " v"], second: Float[Array, " v"]) -> float:

@@ -101,7 +101,7 @@ def _lines(model: "Describe", j: int, name: str) -> Iterator[tuple[str, list[str
             counts = model.category_counts_[:, place, k]
             if code < 0 and not _others(model, place)[k]:
                 continue
-            label = f"{name} = {'other' if code < 0 else code}, n (%)"
+            label = f"{name} = {_label(model, place, k)}, n (%)"
             yield label, [_share(counts[i], model.n_[i, j]) for i in groups]
     else:
         mean, sd = model.mean_[:, j], model.std_[:, j]
@@ -133,6 +133,12 @@ def _others(model: "Describe", place: int) -> list[bool]:
     counts = model.category_counts_[:, place, first]
     there = bool(np.isnan(counts[-1]) or counts[-1] > 0)
     return [code >= 0 or (k == first and there) for k, code in enumerate(codes)]
+
+
+def _label(model: "Describe", place: int, k: int) -> str | int:
+    """Return what a category is called; what is in no other one is "other"."""
+    names = model.categories_[place]
+    return names[k] if k < len(names) else "other"
 
 
 def _known(value: float, error: float) -> str:
@@ -174,11 +180,10 @@ def _long(model: "Describe") -> Table:
                 rows[-1] += [test, p]
                 continue
             place = model.categorical_.index(name)
-            codes = model.category_codes_[place].tolist()
             for k, show in enumerate(_others(model, place)):
                 if not show:
                     continue
-                label = "other" if codes[k] < 0 else codes[k]
+                label = _label(model, place, k)
                 count = model.category_counts_[i, place, k]
                 share = count / n if n else None
                 cells = [name, label, group, *about, *[None] * 6, count, share]

@@ -472,6 +472,9 @@ def _class_means(
         own = model.priors is not None
         title = "Weighted mean" if own else "All rows"
         heads = [Column(title, "number", "mean"), *heads]
+        # Standardised columns have a mean of 0 but for rounding.
+        rounding = 1e-12 * np.abs(values).max(axis=1)
+        centre = np.where(np.abs(centre) <= rounding, 0.0, centre)
         values = np.column_stack([centre, values])
         text += ", which is in the first column of numbers."
     tables = columns_by("class_means", columns, heads, values, largest=False)

@@ -95,7 +95,8 @@ def _check(model: Any) -> None:
             f"write."
         )
     for part in _parts(model):
-        if "kept_" in vars(part) and not _is_own(part):
+        by_columns = "kept_" in vars(part) and "columns" in part._partitions
+        if by_columns and not _is_own(part):
             raise StudyError(
                 f"This {type(part).__name__} was fitted on a column partition: no "
                 f"silo's own columns are enough to apply it. The study that fitted it "

@@ -71,12 +71,7 @@ def local_categories(
 
     `number` is that of the table: each has other cells for a name.
     """
-    tables = list[Float[Array, "c w"]]()
-    for column in cells.T:
-        codes, counts = np.unique(column, return_counts=True)
-        names = [_name_of(code, dictionary) for code in codes.tolist()]
-        tables.append(_table(names, counts.tolist(), n_cells, number))
-    return {"names": np.array(tables)}
+    return {"names": tables_of_names(cells, dictionary, n_cells, number)}
 
 
 @summed(
@@ -204,12 +199,10 @@ def agreed_names(
             return [_planned(federation.coordinator.n_rows)] * len(columns)
         # Of more tables each name has more cells, which then are its own less often.
         numbers = range(max(n_before - 1, 0), n_before + 1)
-        places = partial(_all_places, numbers=numbers)
-        for name, table in zip(left, np.rint(totals), strict=True):
+        for name, table in zip(left, totals, strict=True):
             both = np.concatenate([*([tables[name]] if name in tables else []), table])
-            counts = names_in(both, places, _is_name)
-            if counts is not None:
-                found[name] = _categories(counts)
+            if (read := categories_in(both, numbers)) is not None:
+                found[name] = read
             tables[name] = table
     for name in columns:
         if name not in found or len(found[name].names) > MOST_CATEGORIES:
@@ -218,6 +211,64 @@ def agreed_names(
                 f"all silos. Leave it out, or group its names first."
             )
     return [found[name] for name in columns]
+
+
+def tables_of_names(
+    cells: Float[Array, "n p"],
+    dictionary: Mapping[float, str],
+    n_cells: int,
+    number: int,
+) -> Float[Array, "p c w"]:
+    """Return tables with the names of each column's cells and how many have each.
+
+    Parameters
+    ----------
+    cells : (n, p) array
+        Codes.
+    dictionary : mapping of float to str
+        Their names.
+    n_cells, number : int
+        Of each table; ``n_cells`` is ``SIZES[number]``.
+    """
+    tables = list[Array]()
+    for column in cells.T:
+        codes, counts = np.unique(column, return_counts=True)
+        names = [_name_of(code, dictionary) for code in codes.tolist()]
+        tables.append(_table(names, counts.tolist(), n_cells, number))
+    return np.array(tables)
+
+
+def categories_in(
+    tables: Float[Array, "l w"], numbers: Sequence[int]
+) -> Categories | None:
+    """Return what was added into tables of one column; None where it is too much.
+
+    Parameters
+    ----------
+    tables : (l, w) array
+        One table behind the other, each added over all silos.
+    numbers : sequence of int
+        Theirs.
+    """
+    places = partial(_all_places, numbers=numbers)
+    counts = names_in(np.rint(tables), places, _is_name)
+    return None if counts is None else _categories(counts)
+
+
+def words_of_name(name: str) -> list[int]:
+    """Return the name of a category as whole numbers below 2^24."""
+    return _words_of(_TEXT + name.encode())
+
+
+def name_of_words(words: Sequence[int]) -> str:
+    """Return the name of a category that is written as whole numbers.
+
+    Raises
+    ------
+    ValueError
+        Where they are none.
+    """
+    return _decoded(words)[1]
 
 
 def check_categorical(federation: Federation) -> None:
