@@ -59,5 +59,6 @@ def _small(counts: Float[Array, "..."], least: int) -> Bool[Array, "..."]:
 
 def _smallest(counts: Float[Array, " l"], of: Bool[Array, " l"]) -> int:
     """Return the place of the smallest count that is not 0, if there is one."""
-    order = np.where(of, np.where(counts > 0, counts, np.inf), np.nan)
-    return int(np.nanargmin(order))
+    places = np.flatnonzero(of)
+    own = counts[places]
+    return int(places[np.argmin(np.where(own > 0, own, np.inf))])

@@ -261,6 +261,8 @@ def test_mistakes_are_named(rows):
         # A line that is small in all groups is withheld with another.
         ([[0, 3, 0], [50, 60, 30], [9, 9, 9]], [0, 1, 1], [1, 0, 1]),
         ([[5, 5, 0], [50, 60, 30]], [0, 0, 0], [0, 0]),
+        # Only empty groups and lines are left to be withheld with what is small.
+        ([[3, 0], [0, 0]], [1, 1], [1, 1]),
     ],
 )
 def test_what_is_withheld(counts, groups, lines):
