@@ -37,8 +37,7 @@ STEPS = ["SimpleImputer", *["StandardScaler"] * 4, "PCA"]
 LONG = "".join(f'[[steps]]\nmodel = "{step}"\n' for step in STEPS) + "n_components = 3"
 # Starting processes takes most of it; a study that hangs would take for ever.
 PATIENCE = 240.0
-# A silo that answers and then dies ends the job of all: another may not have answered.
-LOST = r"did not answer|ended \(|va could not|did not start"
+LOST = r"va did not answer|ended \(|va could not|did not start"
 
 
 def asked(consortium, name, timeout=15):
