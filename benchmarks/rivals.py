@@ -45,6 +45,7 @@ from fedsvd import masked_svd
 
 import unpooled as up
 from unpooled.arrays import Array
+from unpooled.linalg.gossip import laplacian
 
 K, M, TOL, MOST = 5, 4, 1e-8, 1_000
 # N, p of made data: a decaying spectrum, and one that hardly decays.
@@ -75,11 +76,8 @@ def off(blocks: Sequence[Array], wanted: Array) -> float:
 
 def ring(m: int) -> tuple[Array, float]:
     """Return the mixing matrix of a ring, and its second largest eigenvalue."""
-    laplacian = 2.0 * np.eye(m)
-    for i in range(m):
-        laplacian[i, (i + 1) % m] -= 1.0
-        laplacian[i, (i - 1) % m] -= 1.0
-    mixing = np.eye(m) - laplacian / np.linalg.eigvalsh(laplacian)[-1]
+    L = laplacian([((i - 1) % m, (i + 1) % m) for i in range(m)])
+    mixing = np.eye(m) - L / np.linalg.eigvalsh(L)[-1]
     return mixing, float(np.linalg.eigvalsh(mixing)[-2])
 
 
@@ -91,16 +89,12 @@ def deepca(
     mixing, second = ring(m)
     root = np.sqrt(1.0 - second**2)
     momentum = (1.0 - root) / (1.0 + root)
-    tracked = np.array([start] * m)
-    bases = before = np.array([start] * m)
-    images = np.array([start] * m)
+    tracked = bases = images = np.array([start] * m)
     error, rounds = 1.0, 0
     while rounds < MOST:
         rounds += steps
-        before, images = (
-            images,
-            np.array([A(W) for A, W in zip(products, bases, strict=True)]),
-        )
+        before = images
+        images = np.array([A(W) for A, W in zip(products, bases, strict=True)])
         last = tracked = tracked + images - before
         for _ in range(steps):
             mixed = (1.0 + momentum) * np.tensordot(mixing, tracked, 1)
@@ -225,7 +219,8 @@ def by_columns(X: Array) -> list[tuple[str, str, str]]:
     def published(federation: up.Federation) -> Array:
         return up.VFedPCA(K, rounds=10, random_state=0).fit(federation).u_
 
-    others = plain([lambda V, P=P: P @ (P.T @ V) for P in _parts(X)], len(X), wanted)
+    parts = np.array_split(X, M, axis=1)
+    others = plain([lambda V, P=P: P @ (P.T @ V) for P in parts], len(X), wanted)
     return [
         (
             '`PCA`, "krylov"',
@@ -251,10 +246,6 @@ def by_columns(X: Array) -> list[tuple[str, str, str]]:
         ),
         ("FedPG", others[1], "to the server: every silo's own scores"),
     ]
-
-
-def _parts(X: Array) -> list[Array]:
-    return np.array_split(X, M, axis=1)
 
 
 def main() -> None:
