@@ -34,7 +34,7 @@ _FILES = {
     "switzerland": "heart_switzerland.csv",
     "va": "heart_va.csv",
 }
-# Columns of the raw files, and the published codes of those that are text there.
+# The published name of each column of the raw files, and below the text of its codes.
 _RAW = {
     "age": "age",
     "sex": "sex",

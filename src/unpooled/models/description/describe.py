@@ -537,11 +537,11 @@ class Describe(FederatedEstimator):
     least `min_rows_per_class` rows have; and the numbers of the table: sizes of the
     groups, missing cells, means, variances, quartiles with the widths of their
     brackets, and counts of categories.
-    Withheld before anybody sees them are counts below `min_rows_per_class` other than
-    0, also those that are in the mean of a column of two whole numbers, everything
-    about the column in these groups, and as much more as keeps what follows from the
-    rest at or above this number; a column of which anything is withheld has no p-value
-    and no standardised difference.
+    Counts below `min_rows_per_class` other than 0 are withheld before anybody sees
+    them. So is everything about the column in these groups, and as much more as keeps
+    what follows from the rest at or above this number. The mean of a column of two
+    whole numbers gives their counts, and is judged as counts are. A column of which
+    anything is withheld has no p-value and no standardised difference.
 
     The silos' programs open, and nobody else does: the totals from which the table
     follows, before anything is withheld (counts, sums and squares by group, counts of
