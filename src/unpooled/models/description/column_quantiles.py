@@ -20,7 +20,7 @@ from typing import Any, final
 
 import numpy as np
 
-from unpooled.arrays import Array, Bool, Float
+from unpooled.arrays import Array, Bool, Float, Int
 from unpooled.linalg.moments import observed_sums, squared_deviations
 from unpooled.linalg.rank_search import Brackets, counts_below, first_brackets, lerp
 from unpooled.linalg.yeo_johnson import log_size
@@ -268,6 +268,9 @@ def search_of(
     )
 
 
-def shown(values: Float[Array, "..."], errors: Float[Array, "..."]) -> Array:
+def shown(
+    values: Float[Array, "..."] | Int[Array, "..."],
+    errors: Float[Array, "..."] | Int[Array, "..."],
+) -> Float[Array, "..."]:
     """Return opened numbers with NaN where they were withheld."""
     return np.where(errors < 0, np.nan, values)

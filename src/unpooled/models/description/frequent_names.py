@@ -11,6 +11,7 @@ the silos' programs read it, and tell which names are frequent.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.models.preprocessing.agreed_categories import (
     MISSING,
+    NAMES,
     SIZES,
     WORDS,
     categories_in,
@@ -37,29 +39,14 @@ _NUMBERS = 3, 5, 7
 # Categories of a column, as a plan assumes.
 PLANNED = 4
 _UNREAD = -1.0
-_MEANING = (
-    "the names of each column's categories and how many rows have them, added into the "
-    "cells of a table that is read after it is added over all silos (invertible Bloom "
-    "lookup table)"
-)
 
-
-_NAMES = public(f"p c {1 + WORDS}", _MEANING)
+_NAMES = public(NAMES.axes, NAMES.meaning)
 _FEWEST = public(
     "", "how many rows have a name that is sent", least="min_rows_per_class"
 )
 
 
-@summed(
-    takes={"n_cells": "size c"},
-    names=release(
-        f"p c {1 + WORDS}",
-        meaning=_MEANING,
-        counts="names",
-        repeats=1 + WORDS,
-        veiled=True,
-    ),
-)
+@summed(takes={"n_cells": "size c"}, names=replace(NAMES, veiled=True))
 def local_texts(
     cells: Float[Array, "n p"],
     dictionary: Mapping[float, str],

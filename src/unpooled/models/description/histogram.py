@@ -233,12 +233,12 @@ class Histogram(FederatedEstimator):
         table = federation.sum(
             found_histogram, **totals, fewest=fewest, leader=federation.parties[0]
         )
-        counts, empty = table["count"].astype(float), table["empty"].astype(float)
+        counts = shown(table["count"], table["count"])
         self.counts_ = [
             own[: len(edges) - 1]
-            for own, edges in zip(shown(counts, counts), self.bin_edges_, strict=True)
+            for own, edges in zip(counts, self.bin_edges_, strict=True)
         ]
-        self.n_missing_ = shown(empty, empty)
+        self.n_missing_ = shown(table["empty"], table["empty"])
 
     def _edges(self, federation: Federation) -> list[Array]:
         """Return the edges of each column's bins."""

@@ -47,19 +47,18 @@ _PLANNED = 4
 # The code of missing cells where codes are arguments, which have no NaN.
 MISSING = -2.0
 
-
-@summed(
-    takes={"n_cells": "size c"},
-    names=release(
-        f"p c {1 + WORDS}",
-        meaning="the names of each column's categories and how many rows have them, "
-        "added into the cells of a table that is read after it is added over all silos "
-        "(invertible Bloom lookup table)",
-        counts="names",
-        # The words of a cell are its count times the words of a name.
-        repeats=1 + WORDS,
-    ),
+NAMES = release(
+    f"p c {1 + WORDS}",
+    meaning="the names of each column's categories and how many rows have them, "
+    "added into the cells of a table that is read after it is added over all silos "
+    "(invertible Bloom lookup table)",
+    counts="names",
+    # The words of a cell are its count times the words of a name.
+    repeats=1 + WORDS,
 )
+
+
+@summed(takes={"n_cells": "size c"}, names=NAMES)
 def local_categories(
     cells: Float[Array, "n p"],
     dictionary: Mapping[float, str],
