@@ -166,7 +166,7 @@ class Consortium:
         return [pid for pid in self._children(name) if not stands_by(pid)]
 
     def standby(self, name: str) -> list[int]:
-        """Return the process that stands by for the next job of a server or silo."""
+        """Return the process that stands by for the jobs of a server or silo."""
         return [pid for pid in self._children(name) if stands_by(pid)]
 
     def _children(self, name: str) -> list[int]:
@@ -218,10 +218,10 @@ def processes_of(kit: Path) -> list[int]:
 
 
 def stands_by(pid: int) -> bool:
-    """Whether a process waits for its job: only then can its input be written to."""
+    """Whether a process waits for jobs: only that one hears of them."""
     with contextlib.suppress(OSError):
         words = Path(f"/proc/{pid}/cmdline").read_bytes()
-        waits = os.readlink(f"/proc/{pid}/fd/0").startswith("pipe:")
+        waits = os.readlink(f"/proc/{pid}/fd/0").startswith("socket:")
         return b"unpooled.federation.nvflare.standby" in words and waits
     return False
 

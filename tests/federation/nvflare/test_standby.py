@@ -1,9 +1,13 @@
-"""A process that stands by takes one job, with the library that is installed then."""
+"""Jobs get copies of one process, with the library that is installed then."""
 
+import json
 import os
 import shutil
+import signal
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -15,10 +19,15 @@ pytest.importorskip("nvflare", reason="needs the extra nvflare")
 from nvflare.apis.event_type import EventType
 from nvflare.apis.fl_constant import FLContextKey
 from nvflare.apis.fl_context import FLContext
-from nvflare.apis.job_launcher_spec import JobProcessArgs
+from nvflare.apis.job_launcher_spec import JobProcessArgs, JobReturnCode
 from nvflare.apis.workspace import Workspace
 
-from unpooled.federation.nvflare.standby import ServerLauncher, SiloLauncher
+from unpooled.federation.nvflare.standby import (
+    JobProcess,
+    ServerLauncher,
+    SiloLauncher,
+    Standby,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -26,6 +35,7 @@ PROGRAMS = {
     SiloLauncher: "nvflare.private.fed.app.client.worker_process",
     ServerLauncher: "nvflare.private.fed.app.server.runner_process",
 }
+PATIENCE = 60.0
 
 
 def context(kit, program):
@@ -52,57 +62,145 @@ def kit(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.fixture
+def started(kit):
+    """A launcher of a silo's kit, started as the kit's process does it."""
+    launcher, fl_ctx = SiloLauncher(), context(kit, PROGRAMS[SiloLauncher])
+    launcher.handle_event(EventType.SYSTEM_START, fl_ctx)
+    assert launcher._standby is not None
+    yield launcher, launcher._standby, fl_ctx
+    launcher.handle_event(EventType.SYSTEM_END, fl_ctx)
+    assert launcher._standby.process.wait(PATIENCE) == -signal.SIGKILL
+
+
 @pytest.mark.parametrize("kind", PROGRAMS, ids=lambda kind: kind.kind)
-def test_it_becomes_nvflares_program(kit, kind, capfd):
+def test_a_copy_becomes_nvflares_program(kit, kind, capfd):
     launcher, fl_ctx = kind(), context(kit, PROGRAMS[kind])
     launcher.handle_event(EventType.SYSTEM_START, fl_ctx)
     assert launcher._standby is not None
-    stood_by = launcher._standby.pid
 
-    handle = launcher.launch_job({"job_id": "job"}, fl_ctx)
-    handle.wait()
+    handles = []
+    for _ in range(2):
+        handles.append(launcher.launch_job({"job_id": "job"}, fl_ctx))
+        handles[-1].wait()
 
-    assert handle.adapter.pid == stood_by
+    assert all(isinstance(handle, JobProcess) for handle in handles)
+    pids = {launcher._standby.process.pid, *(handle.pid for handle in handles)}
+    assert len(pids) == 3
+    assert {handle.poll() for handle in handles} == {JobReturnCode.EXECUTION_ERROR}
     shown = capfd.readouterr().err
-    assert f"usage: {PROGRAMS[kind].rpartition('.')[2]}" in shown
+    assert shown.count(f"usage: {PROGRAMS[kind].rpartition('.')[2]}") == 2
     # The job's number came as an argument, and the secret in the environment only.
     assert "the following arguments are required" in shown
-    lacking = shown.partition("are required")[2]
+    lacking = shown.rpartition("are required")[2]
     assert "--job_id" not in lacking
     assert "--token/" not in lacking
     launcher.handle_event(EventType.SYSTEM_END, fl_ctx)
 
 
-def test_a_second_job_at_once_is_started_as_nvflare_does(kit, capfd, monkeypatch):
-    ends = []
-    monkeypatch.setattr(SiloLauncher, "has_ended", lambda launcher: ends.append(1))
-    launcher, fl_ctx = SiloLauncher(), context(kit, PROGRAMS[SiloLauncher])
+def test_it_has_no_threads_that_a_copy_would_miss(kit, monkeypatch):
+    """A copy has the one thread that forked: a lock of others would stay locked."""
+    # OpenBLAS ends its own before a fork, and jemalloc, of polars, begins its anew.
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
+    standby = Standby("silo")
+    _once_loaded(standby)
+    tasks = Path(f"/proc/{standby.process.pid}/task").iterdir()
+    others = {(t / "comm").read_text().strip() for t in tasks if t.name != t.parts[2]}
+    standby.process.kill()
+    assert others <= {"jemalloc_bg_thd"}
 
+
+def _once_loaded(standby):
+    """Wait until it has served a job: one whose command is another one."""
+    process = standby.begin({"command": ["/bin/true"], "environment": {}})
+    process.wait()
+    assert process.poll() == JobReturnCode.SUCCESS
+
+
+def test_a_job_is_ended_with_all_that_it_started(started):
+    _, standby, _ = started
+    word = f"sleep 60 & echo $! > {Path.cwd() / 'child'}; wait"
+    job = {"command": ["/bin/sh", "-c", word], "environment": {}}
+    process = standby.begin(job)
+    assert process.poll() == JobReturnCode.UNKNOWN
+    file = Path("child")
+    while not file.exists() or not file.read_text().strip():
+        time.sleep(0.01)
+
+    process.terminate()
+    process.wait()
+
+    assert process.poll() == JobReturnCode.EXECUTION_ERROR
+    status = Path(f"/proc/{int(file.read_text())}/stat")
+    while status.exists() and status.read_text().rpartition(")")[2].split()[0] != "Z":
+        time.sleep(0.01)
+    # Before it has begun, too.
+    early = standby.begin(job)
+    early.terminate()
+    early.wait()
+    assert early.poll() == JobReturnCode.EXECUTION_ERROR
+
+
+def test_a_job_ends_with_what_would_tell_of_its_end(started):
+    launcher, standby, fl_ctx = started
+    _once_loaded(standby)
+    process = standby.begin({"command": ["/bin/sleep", "60"], "environment": {}})
+    while process.pid is None:
+        time.sleep(0.01)
+
+    standby.process.kill()
+    process.wait()
+
+    assert process.poll() == JobReturnCode.EXECUTION_ERROR
+    # The next job is started in NVFlare's way, and the one after it is copied again.
     handle = launcher.launch_job({"job_id": "job"}, fl_ctx)
     handle.wait()
+    assert not isinstance(handle, JobProcess)
+    assert launcher._standby is not standby
+    _once_loaded(launcher._standby)
 
-    assert ends
+
+def test_none_is_started_in_the_processes_of_jobs(kit, capfd):
+    launcher, fl_ctx = SiloLauncher(), context(kit, PROGRAMS[SiloLauncher])
+    launcher.handle_event(EventType.START_RUN, fl_ctx)
+    launcher.launch_job({"job_id": "job"}, fl_ctx).wait()
     assert "usage: worker_process" in capfd.readouterr().err
-
-
-def test_none_is_started_in_the_processes_of_jobs(kit):
-    launcher = SiloLauncher()
-    launcher.handle_event(EventType.START_RUN, context(kit, PROGRAMS[SiloLauncher]))
-    launcher.has_ended()
     assert launcher._standby is None
 
 
 def test_it_ends_with_the_kits_process(kit):
-    launcher, fl_ctx = SiloLauncher(), context(kit, PROGRAMS[SiloLauncher])
-    launcher.handle_event(EventType.SYSTEM_START, fl_ctx)
-    standby = launcher._standby
-    assert standby is not None
-    assert standby.stdin is not None
+    standby = Standby("silo")
 
     # What the death of the other end does, when nobody is left to say a word.
-    standby.stdin.close()
+    standby._socket.shutdown(socket.SHUT_RDWR)
 
-    assert standby.wait(60) == 0
+    assert standby.process.wait(PATIENCE) == 0
+
+
+def test_copies_do_not_draw_the_same_numbers(kit):
+    """Where scikit-learn draws from NumPy's one generator."""
+    draws = 'import numpy; print("drawn", numpy.random.rand())'
+    ours, theirs = socket.socketpair()
+    script = (
+        "import runpy, sys\n"
+        "from unpooled.federation.nvflare import standby\n"
+        f"runpy.run_module = lambda *a, **k: exec({draws!r})\n"
+        "standby.stand_by('silo')\n"
+    )
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-c", script], stdin=theirs, stdout=subprocess.PIPE
+        )
+    command = [sys.executable, "-m", PROGRAMS[SiloLauncher]]
+    job = {"command": command, "environment": {}}
+    ours.sendall(2 * (json.dumps(job).encode() + b"\n"))
+    assert process.stdout is not None
+    found = {process.stdout.readline() for _ in range(2)}
+    ours.close()
+    process.wait(PATIENCE)
+    process.stdout.close()
+    assert len(found) == 2
+    assert all(line.startswith(b"drawn 0.") for line in found)
 
 
 @pytest.mark.parametrize("replaced", [False, True])
@@ -110,26 +208,38 @@ def test_a_library_that_was_replaced_is_loaded_anew(tmp_path, replaced):
     source = Path(unpooled.__file__).parent
     copy = tmp_path / "unpooled"
     shutil.copytree(source, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    standby = subprocess.Popen(
-        [sys.executable, "-m", "unpooled.federation.nvflare.standby", "silo", "KIT"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"PYTHONPATH": str(tmp_path)},
-    )
+    ours, theirs = socket.socketpair()
+    with theirs:
+        standby = subprocess.Popen(
+            [sys.executable, "-m", "unpooled.federation.nvflare.standby", "silo", "."],
+            stdin=theirs,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        )
     # The digest is read before all else: before the models are loaded.
     while standby.poll() is None and not _has_open(standby.pid, "numpy"):
         pass
     if replaced:
         (copy / "extra.py").write_text("")
 
-    command = f'["/bin/echo", "-m", "{PROGRAMS[SiloLauncher]}"]'
-    text = f'{{"command": {command}, "environment": {{}}}}\n'
-    output, errors = standby.communicate(text, 60)
+    command = ["/bin/echo", "-m", PROGRAMS[SiloLauncher]]
+    news = ours.makefile()
+    for number in range(2):
+        job = {"command": command, "environment": {}}
+        ours.sendall(json.dumps(job).encode() + b"\n")
+        begun, ended = json.loads(news.readline()), json.loads(news.readline())
+        assert begun["begun"] == ended["ended"]
+        # After the first, the process has the library as it is now.
+        assert (ended["status"] == 0) == (replaced and number == 0)
+    news.close()
+    ours.close()
+    output, errors = standby.communicate(timeout=PATIENCE)
 
     assert ("worker_process" in output) == replaced
-    assert ("usage: worker_process" in errors) == (not replaced)
+    assert errors.count("usage: worker_process") == 2 - replaced
+    assert standby.returncode == 0
 
 
 def _has_open(pid, name):

@@ -1,38 +1,43 @@
-"""A process that stands by for the next job of a server or silo, everything loaded.
+"""A process that stands by for the jobs of a server or silo, with everything loaded.
 
     kit's process ── starts ──> standby: loads NVFlare, NumPy, scikit-learn, all models
           │                        │ waits
-    a job ─┴─ a line of JSON ───> becomes the job's process
-          │                        │
-          └──<── it has ended ─────┘   and the next one is started
+    a job ─┴─ a line of JSON ───> forks ──> the copy becomes the job's process
+          │<── its number ─────────┤                    │
+          └<── its exit status ────┴──── has ended ─────┘
 
 NVFlare starts a Python for every job, which loads for seconds before it asks what to
 do: with a server and three silos on two cores, most of a small study's time. Here it
-has loaded before. It is an ordinary process, and serves one job: nothing of a job is
-left for the next.
+is loaded once. Each job has a process of its own, copied from one that never saw a
+job: nothing of a job is left for the next.
 
-While a job runs no process stands by. A second job at the same time, and a job for
-which no process is ready to be written to, is started in NVFlare's way.
+A job for which no process stands by is started in NVFlare's way.
 """
 
 import contextlib
+import gc
 import importlib
 import json
 import logging
 import os
 import runpy
+import select
 import shlex
+import signal
+import socket
 import subprocess
 import sys
 import threading
+import warnings
+from collections import deque
 from pathlib import Path
 from typing import Any, final
 
 from nvflare.apis.event_type import EventType
 from nvflare.apis.fl_constant import FLContextKey
-from nvflare.apis.job_launcher_spec import JobHandleSpec
+from nvflare.apis.job_launcher_spec import JobHandleSpec, JobReturnCode
 from nvflare.app_common.job_launcher.process_launcher import (
-    ProcessHandle,
+    JOB_RETURN_CODE_MAPPING,
     ProcessJobLauncher,
 )
 from nvflare.utils.job_launcher_utils import (
@@ -40,7 +45,6 @@ from nvflare.utils.job_launcher_utils import (
     generate_server_command,
     get_credential_env,
 )
-from nvflare.utils.process_utils import ProcessAdapter
 
 from unpooled.federation.nvflare.jobs import CONTROLLER, EXECUTOR
 from unpooled.protocol.library_build import is_installed, library_build
@@ -73,72 +77,50 @@ _LATE = {
     ),
     "silo": (),
 }
-# Seconds after the end of a job until the next process loads: the job's results are
-# read meanwhile, perhaps on the same machine.
-_PAUSE = 2.0
 
 
 class StandbyLauncher(ProcessJobLauncher):
-    """NVFlare's launcher of processes, with one of them started before its job."""
+    """NVFlare's launcher of processes, with one of them loaded before any job."""
 
     kind: str
 
     def __init__(self) -> None:
         super().__init__()
         # NVFlare makes it in the processes of jobs, too, where no event starts it.
-        self._lock = threading.Lock()
-        self._standby: subprocess.Popen[bytes] | None = None
+        self._standby: Standby | None = None
         self._starts = False
 
     def handle_event(self, event_type: str, fl_ctx: Any) -> None:
-        """Start the first process with the kit's own, and none when that one ends."""
+        """Start the process with the kit's own, and end it with that one."""
         super().handle_event(event_type, fl_ctx)
         if event_type == EventType.SYSTEM_START:
             self._starts = True
             self._prepare()
         elif event_type == EventType.SYSTEM_END:
             self._starts = False
-            if (standby := self._taken()) is not None:
-                _end(standby)
+            if self._standby is not None:
+                self._standby.process.kill()
 
     def launch_job(self, job_meta: dict[str, Any], fl_ctx: Any) -> JobHandleSpec:
-        """Give the job to the process that stands by, or start one."""
+        """Have the job's process copied from the one that stands by, or start one."""
         arguments = fl_ctx.get_prop(FLContextKey.JOB_PROCESS_ARGS) or {}
         job = {
             "command": shlex.split(self.get_command(job_meta, fl_ctx)),
             "environment": get_credential_env(arguments),
         }
-        standby = self._taken()
-        if standby is not None and _is_given(standby, job):
-            log.info("The job has process %d, which stood by", standby.pid)
-            return _Handle(ProcessAdapter(process=standby), self)
-        handle: Any = super().launch_job(job_meta, fl_ctx)
-        return _Handle(handle.adapter, self)
-
-    def has_ended(self) -> None:
-        """Start the next process, a little later."""
-        if self._starts:
-            later = threading.Timer(_PAUSE, self._prepare)
-            later.daemon = True
-            later.start()
+        process = None if self._standby is None else self._standby.begin(job)
+        if process is None:
+            process = super().launch_job(job_meta, fl_ctx)
+            # If there was one, somebody killed it.
+            self._prepare()
+        return process
 
     def _prepare(self) -> None:
-        with self._lock:
-            if not self._starts or self._standby is not None:
-                return
-            # The kit's folder is an argument of all of its processes.
-            words = [sys.executable, "-u", "-m", __name__, self.kind, str(Path.cwd())]
+        if self._starts:
             try:
-                self._standby = subprocess.Popen(
-                    words, stdin=subprocess.PIPE, start_new_session=True
-                )
+                self._standby = Standby(self.kind)
             except OSError:
-                log.warning("No process stands by for the next job", exc_info=True)
-
-    def _taken(self) -> "subprocess.Popen[bytes] | None":
-        with self._lock:
-            standby, self._standby = self._standby, None
-        return standby
+                log.warning("No process stands by for jobs", exc_info=True)
 
 
 @final
@@ -164,38 +146,123 @@ class SiloLauncher(StandbyLauncher):
 
 
 @final
-class _Handle(ProcessHandle):
-    """NVFlare's handle of a job's process; its end is told to the launcher."""
+class JobProcess(JobHandleSpec):
+    """A job's process, which is no child of the kit's: told of by its parent.
 
-    def __init__(self, adapter: ProcessAdapter, launcher: StandbyLauncher) -> None:
-        super().__init__(process_adapter=adapter)
-        self._launcher = launcher
+    Attributes
+    ----------
+    pid : int or None
+        None until it has begun.
+    """
+
+    def __init__(self) -> None:
+        self.pid: int | None = None
+        self._status: int | None = None
+        self._unwanted = False
+        self._over, self._lock = threading.Event(), threading.Lock()
+
+    def terminate(self) -> None:
+        """Kill it, with what it started; one that has not begun, as soon as it has."""
+        with self._lock:
+            self._unwanted = True
+            if self.pid is not None and self._status is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self.pid, signal.SIGKILL)
+
+    def poll(self) -> Any:
+        """Return NVFlare's code of how it ended, or of that it has not."""
+        if self._status is None:
+            return JobReturnCode.UNKNOWN
+        failed = JobReturnCode.EXECUTION_ERROR
+        return JOB_RETURN_CODE_MAPPING.get(self._status, failed)
 
     def wait(self) -> None:
-        super().wait()
-        self._launcher.has_ended()
+        """Return when it has ended."""
+        self._over.wait()
+
+    def has_begun(self, pid: int) -> None:
+        """Note its number."""
+        with self._lock:
+            self.pid = pid
+        if self._unwanted:
+            self.terminate()
+
+    def has_ended(self, status: int) -> None:
+        """Note its exit status, negative for a signal."""
+        with self._lock:
+            self._status = status
+        self._over.set()
 
 
-def _is_given(standby: "subprocess.Popen[bytes]", job: dict[str, Any]) -> bool:
-    """Hand a job to a process; return whether it was there to take it."""
-    try:
-        assert standby.stdin is not None
-        with standby.stdin:
-            standby.stdin.write(json.dumps(job).encode() + b"\n")
-    except OSError:  # somebody killed it
-        _end(standby)
-        return False
-    return True
+@final
+class Standby:
+    """The kit's end: hands jobs over, and hears how they begin and end.
+
+    Parameters
+    ----------
+    kind : {"server", "silo"}
+        Of the kit.
+    """
+
+    def __init__(self, kind: str) -> None:
+        self._socket, theirs = socket.socketpair()
+        with theirs:
+            self.process = subprocess.Popen(
+                _words(kind), stdin=theirs.fileno(), start_new_session=True
+            )
+        # Jobs are begun in the order in which they are handed over.
+        self._given = deque[JobProcess]()
+        self._begun: dict[int, JobProcess] = {}
+        self._lock, self._is_there = threading.Lock(), True
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def begin(self, job: dict[str, Any]) -> JobProcess | None:
+        """Hand a job over; None if nobody is there to take it."""
+        process = JobProcess()
+        with self._lock:
+            if not self._is_there:
+                return None
+            try:
+                self._socket.sendall(json.dumps(job).encode() + b"\n")
+            except OSError:  # somebody killed it
+                return None
+            self._given.append(process)
+        return process
+
+    def _listen(self) -> None:
+        with contextlib.suppress(OSError), self._socket.makefile() as lines:
+            for line in lines:
+                self._hear(json.loads(line))
+        with self._lock:
+            self._is_there = False
+        # Nobody would tell how these end.
+        for process in (*self._given, *self._begun.values()):
+            process.terminate()
+            process.has_ended(-signal.SIGKILL)
+        self._socket.close()
+        self.process.wait()
+
+    def _hear(self, news: dict[str, int]) -> None:
+        if "begun" in news:
+            process = self._begun[news["begun"]] = self._given.popleft()
+            process.has_begun(news["begun"])
+            log.info("The job has process %d, copied from the standby", process.pid)
+        elif "ended" in news:
+            self._begun.pop(news["ended"]).has_ended(news["status"])
+        else:
+            self._given.popleft().has_ended(1)
 
 
-def _end(standby: "subprocess.Popen[bytes]") -> None:
-    standby.kill()
-    with contextlib.suppress(OSError):
-        standby.communicate()
+def _words(kind: str) -> list[str]:
+    # The kit's folder is an argument of all of its processes.
+    return [sys.executable, "-u", "-m", __spec__.name, kind, str(Path.cwd())]
+
+
+# --- The process that stands by -------------------------------------------------------
 
 
 def stand_by(kind: str) -> None:
-    """Load what a job's process needs, wait for the job, and become its process.
+    """Load what a job's process needs, and copy this process for every job.
 
     Parameters
     ----------
@@ -203,6 +270,45 @@ def stand_by(kind: str) -> None:
         Of the kit.
     """
     library_build()  # of the source that is loaded now, which may be replaced later
+    _load(kind)
+    # What is loaded stays where it is in memory, which the copies share.
+    gc.collect()
+    gc.freeze()
+    kit = socket.socket(fileno=0)
+    ended, ends = socket.socketpair()
+    ended.setblocking(False)
+    ends.setblocking(False)
+    signal.set_wakeup_fd(ends.fileno())
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    unread = b""
+    while True:
+        _tell_ends(kit)
+        ready, _, _ = select.select([kit, ended], [], [])
+        if ended in ready:
+            ended.recv(2**12)
+        if kit not in ready:
+            continue
+        data = kit.recv(2**16)
+        if not data:
+            return  # the kit's process has ended
+        *jobs, unread = (unread + data).split(b"\n")
+        if not jobs:
+            continue
+        is_current = is_installed()
+        for job in jobs:
+            if _is_copy(kit):
+                signal.set_wakeup_fd(-1)
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                for pipe in (ended, ends):
+                    pipe.close()
+                _become(kind, json.loads(job), is_current)
+                return
+        if not is_current and not unread:
+            # Further jobs get the library as it is now. Processes of jobs stay its own.
+            os.execv(sys.executable, _words(kind))
+
+
+def _load(kind: str) -> None:
     program, *modules = _LOADED[kind]
     for name in (program, *modules):
         importlib.import_module(name)
@@ -212,17 +318,54 @@ def stand_by(kind: str) -> None:
     package = sys.modules["unpooled"]
     for name in package.__all__:
         getattr(package, name)  # which loads the module that defines it
-    line = sys.stdin.readline()
-    if not line:
-        return  # the kit's process has ended
-    job = json.loads(line)
+
+
+def _tell_ends(kit: socket.socket) -> None:
+    """Tell the kit's process of the processes of jobs that have ended."""
+    with contextlib.suppress(ChildProcessError):  # none is left
+        while (found := os.waitpid(-1, os.WNOHANG)) != (0, 0):
+            status = os.waitstatus_to_exitcode(found[1])
+            _tell(kit, {"ended": found[0], "status": status})
+
+
+def _is_copy(kit: socket.socket) -> bool:
+    """Fork; return whether this is the job's process."""
+    try:
+        with warnings.catch_warnings():
+            # It has no threads but those that libraries take through a fork.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            pid = os.fork()
+    except OSError:
+        log.exception("No process could be started for a job")
+        _tell(kit, {})
+        return False
+    if pid == 0:
+        # As NVFlare has it: a job is stopped with all that it started.
+        os.setsid()
+        kit.detach()
+        quiet = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(quiet, 0)
+        os.close(quiet)
+        return True
+    _tell(kit, {"begun": pid})
+    return False
+
+
+def _tell(kit: socket.socket, news: dict[str, int]) -> None:
+    with contextlib.suppress(OSError):  # it ended, which reading from it tells
+        kit.sendall(json.dumps(news).encode() + b"\n")
+
+
+def _become(kind: str, job: dict[str, Any], is_current: bool) -> None:
+    """Run a job's program in this process."""
     os.environ.update(job["environment"])
     command = [str(word) for word in job["command"]]
-    quiet = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(quiet, 0)
-    if not is_installed() or command[1:3] != ["-m", program]:
+    program = _LOADED[kind][0]
+    if not is_current or command[1:3] != ["-m", program]:
         # Start anew, with the library as it is now.
         os.execv(command[0], command)
+    # Copies would all draw the same numbers where scikit-learn draws from it.
+    importlib.import_module("numpy.random").seed()
     sys.argv = command[2:]
     # So that `runpy` runs it as the program; what it imports stays loaded.
     del sys.modules[program]
