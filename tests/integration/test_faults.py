@@ -11,6 +11,7 @@ import io
 import os
 import shutil
 import signal
+import time
 import zipfile
 from datetime import datetime
 from pathlib import Path
@@ -37,7 +38,8 @@ STEPS = ["SimpleImputer", *["StandardScaler"] * 4, "PCA"]
 LONG = "".join(f'[[steps]]\nmodel = "{step}"\n' for step in STEPS) + "n_components = 3"
 # Starting processes takes most of it; a study that hangs would take for ever.
 PATIENCE = 240.0
-LOST = r"va did not answer|ended \(|va could not|did not start"
+# Where va had answered already, the exchange is ended before others do.
+LOST = r"va did not answer|was ended before|ended \(|va could not|did not start"
 
 
 def asked(consortium, name, timeout=15):
@@ -119,6 +121,26 @@ def test_a_silo_dies_and_the_study_goes_on_later(
     done = begin(consortium, study, resume=True)
 
     assert_done(consortium, study, done, undisturbed)
+
+
+def test_a_late_silo_is_not_blamed_for_one_that_had_answered(consortium):
+    study = asked(consortium, "dies-answered")
+
+    def kill_after_its_answer():
+        consortium.send("cleveland", signal.SIGSTOP, "job")
+        time.sleep(0.3)
+        consortium.kill("va", "job")
+        consortium.send("cleveland", signal.SIGCONT, "job")
+
+    with (
+        as_soon_as(
+            lambda: entries(consortium, "va", study.name) >= 2, kill_after_its_answer
+        ),
+        pytest.raises(AggregationError, match=LOST) as error,
+    ):
+        begin(consortium, study)
+
+    assert "cleveland did not answer" not in str(error.value)
 
 
 def test_a_silos_parent_alone_dies(consortium, undisturbed):

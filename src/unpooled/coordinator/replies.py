@@ -123,7 +123,10 @@ def _absence(
     at_fault = [party for party in missing if party not in cut_off]
     who = f"{', '.join(at_fault)} did not answer {step}."
     if not at_fault:
-        who = f"The exchange was ended before the parties answered {step}."
+        who = (
+            f"The exchange was ended before {', '.join(missing)} answered {step}: a "
+            f"process of the job has ended, theirs or that of another party."
+        )
     elif len(at_fault) < len(missing):
         others = ", ".join(party for party in missing if party in cut_off)
         who += f" The exchange with {others} was ended with it."

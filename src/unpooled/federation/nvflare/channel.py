@@ -84,8 +84,9 @@ class NVFlareChannel(Channel):
                 )
             else:
                 yield name, reply
-        # When the process of one silo's job ends, NVFlare gives up all calls at once.
-        if len(lost) > 1 and pulse.silent:
+        # When the process of one silo's job ends, NVFlare gives up all calls at once;
+        # that silo may be one that has replied.
+        if collab.is_aborted:
             self.cut_off = frozenset(lost - pulse.silent)
         self._gone |= lost | waiting
 
@@ -114,7 +115,7 @@ class _Pulse:
         if self._asking is None or not self._asking.is_alive():
             names = sorted(self._waiting)
             # Here and not in the thread, which is outside of NVFlare's context.
-            call = collab.get_clients(names)(timeout=2.0 * _PULSE, blocking=False)
+            call = collab.get_clients(names)(timeout=4.0 * _PULSE, blocking=False)
             self._asking = threading.Thread(
                 target=self._see, args=(names, call.alive()), daemon=True
             )
