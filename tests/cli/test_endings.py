@@ -95,11 +95,13 @@ ROWS = {
 COLUMNS = {
     "CCA": Ending(FEW),
     "KernelPCA": Ending(f"{FEW}\ngamma = 0.1"),
+    "LinearRegression": Ending('y = ["f"]\ndisclose = ["coef_"]'),
     "MMVFL": Ending("beta = 1.0\nmax_iter = 2\ntol = 0.0"),
     "PCA": Ending(FEW),
     "PLSCanonical": Ending(FEW, silos=2),
     "PLSRegression": Ending(FEW, silos=2),
     "PLSSVD": Ending(FEW, silos=2),
+    "Ridge": Ending('y = ["f"]'),
     "SimpleImputer": Ending("", ()),
     "StandardScaler": Ending("", ()),
     "VFedAKPCA": Ending(f"{FEW}\ngamma = 0.1"),

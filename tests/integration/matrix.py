@@ -136,6 +136,10 @@ CASES: dict[str, Case] = {
         },
         partition="columns",
     ),
+    "LinearRegression-columns": Case(
+        {"disclose": ("coef_",)}, partition="columns", y=("thalach",)
+    ),
+    "Ridge-columns": Case({"alpha": 3.0}, partition="columns", y=("thalach",)),
     "PCA-asked": Case(
         {"n_components": 2, "scores": "parties", "disclose": ("components_",)},
         partition="columns",

@@ -436,6 +436,8 @@ def cases() -> dict[str, Case]:
         "columns vfedpca ring": _fit(up.VFedPCA(2, rounds=2, topology="ring")),
         "columns vfedakpca": _fit(up.VFedAKPCA(2, gamma=0.001)),
         "columns scaler": _fit(scaler, then=up.PCA(2)),
+        "columns linear": _fit(up.LinearRegression(), ["thalach"]),
+        "columns ridge": _fit(up.Ridge(3.0), ["thalach"]),
         "columns mmvfl": _fit(up.MMVFL(1.0, max_iter=5, tol=1e-6), "num"),
     }
     for name, program in columns.items():

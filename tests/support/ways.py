@@ -132,6 +132,7 @@ WAYS: dict[str, list[Way]] = {
         Way(y=["f"]),
         Way({"cov_type": "HC0"}, y=["f"]),
         Way({"site_effects": True, "cov_type": "HC0"}, y=["f"]),
+        Way(partition="columns", y=["f"]),
     ],
     "LogisticRegression": [
         Way({"C": 1.0}, y="kind"),
@@ -169,7 +170,7 @@ WAYS: dict[str, list[Way]] = {
         Way({"n_quantiles": 3, "output_distribution": "normal"}, named=False),
     ],
     "Quantiles": [Way(), Way({"probabilities": [0.5], "decimals": 1}, named=False)],
-    "Ridge": [Way(y=["f"])],
+    "Ridge": [Way(y=["f"]), Way(partition="columns", y=["f"])],
     "RobustScaler": [Way(), Way({"with_centering": False}, named=False)],
     "SimpleImputer": [
         *(Way(), UNNAMED, COLUMNS, Way({"strategy": "median"})),

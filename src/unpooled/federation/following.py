@@ -309,7 +309,7 @@ def _layout(
         else tuple(f"{name} {number}" for number in range(int(of)))
         for name, of in call.columns
     }
-    return Layout("columns", by_party, call.n_rows)
+    return Layout("columns", by_party, call.n_rows, known_to=party)
 
 
 def _known(

@@ -43,6 +43,10 @@ class Layout:
         The blocks that folds and splits kept.
     categorical : frozenset of str
         The columns that hold codes of categories, on a row partition.
+    known_to : str
+        On a column partition, the silo that this layout is of: it does not know the
+        names of the others' columns, which are numbered here. Empty where all names are
+        known.
     """
 
     partition: str
@@ -53,6 +57,7 @@ class Layout:
     sizes: Mapping[int, int] | None = None
     numbers: tuple[int, ...] = tuple(range(MOST_BLOCKS))
     categorical: frozenset[str] = frozenset()
+    known_to: str = ""
 
     @classmethod
     def of_rows(

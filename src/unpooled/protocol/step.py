@@ -6,11 +6,11 @@
 The declaration is the only source for checking, policy, codes, ledger, plan, report and
 documentation. A step is a pure function of the silo's rows (`X`, `y`, and `sums`, of
 X's columns; `cells` in place of `X` where columns may hold codes of categories, whose
-names are in the silo's `dictionary`), of what was kept there (`kept`, the same names in
-every silo), of the party's name (`party`) and of public arguments (keyword-only), and
-returns one array per declared name. With ``by="rows"``, the default, it must be
-additive over rows: a silo may run it block by block, over files larger than memory, and
-add.
+names are in the silo's `dictionary`; `columns`, the names of X's columns), of what was
+kept there (`kept`, the same names in every silo), of the party's name (`party`) and of
+public arguments (keyword-only), and returns one array per declared name. With
+``by="rows"``, the default, it must be additive over rows: a silo may run it block by
+block, over files larger than memory, and add.
 """
 
 import functools
@@ -51,7 +51,7 @@ _FORMER = {
     f"{LIBRARY}row_space": "span",
     f"{LIBRARY}two_views.base": "twoviews",
 }
-_READABLE = "X, cells, dictionary, inbox, kept, party, sums, y"
+_READABLE = "X, cells, columns, dictionary, inbox, kept, party, sums, y"
 
 
 @final

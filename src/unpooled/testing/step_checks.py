@@ -23,6 +23,7 @@ def check_step(
     kept: Mapping[str, Any] | None = None,
     inbox: Mapping[str, Any] | None = None,
     party: str = "silo",
+    columns: Sequence[str] = (),
     dictionary: Mapping[float, str] | None = None,
     rtol: float = _ROUNDING,
     **public: Any,
@@ -46,6 +47,8 @@ def check_step(
         For a step that reads what the silo kept, or what its neighbours sent.
     party : str, default "silo"
         For a step that reads its party's name.
+    columns : sequence of str, optional
+        For a step that reads the names of the columns of `X`; x0, x1, ... otherwise.
     dictionary : mapping of float to str, optional
         For a step that reads the names of categories by their codes.
     rtol : float, default 1e-9
@@ -66,7 +69,8 @@ def check_step(
         raise ValueError("X needs two axes and at least six rows.")
     inputs = {"X": X, "cells": X, "y": None if y is None else np.asarray(y)}
     inputs |= {"kept": kept, "inbox": inbox, "party": party, "sums": None}
-    inputs |= {"dictionary": dictionary}
+    names = tuple(columns) or tuple(f"x{j}" for j in range(X.shape[1]))
+    inputs |= {"columns": names, "dictionary": dictionary}
     given = {name: inputs[name] for name in step.reads}
     _check_words(step)
     sizes = step.sizes(X.shape[1], public) | {"n": len(X), "N": len(X)}

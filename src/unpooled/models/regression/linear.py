@@ -9,7 +9,8 @@
 
 S is the cross-product matrix of predictors and response about their means; with
 site_effects about each silo's own means, and in a last round each silo keeps its own
-intercept (`site_effects.py`).
+intercept (`site_effects.py`). Where parties have other columns of the same people, see
+`linear_columns.py`.
 
 References
 ----------
@@ -48,6 +49,22 @@ from unpooled.models.regression.inference import (
     has_intercept,
     unstandardised,
 )
+from unpooled.models.regression.linear_columns import (
+    SCORES,
+    Totals,
+    fitted_by_parties,
+    local_image,
+    local_predictions,
+    local_products,
+    of_predictors,
+    own_coefficients,
+    own_mixtures,
+    own_predictions,
+    predicted_by_parties,
+    roles_between,
+    shown_by_parties,
+    shown_coefficients,
+)
 from unpooled.models.regression.regression_results import regression_exhibits
 from unpooled.models.regression.response import (
     Roles,
@@ -67,6 +84,10 @@ from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Exhibit
 
 _MOMENTS = (moments.local_total, moments.local_squares, moments.local_scatter)
+_BY_PARTIES = (
+    *(own_mixtures, local_image, local_products, own_coefficients),
+    *(shown_coefficients, local_predictions, own_predictions),
+)
 
 
 class LeastSquares(RegressorMixin, FederatedEstimator):
@@ -89,10 +110,12 @@ class LeastSquares(RegressorMixin, FederatedEstimator):
     predictors_: list[str]
     response_: str
 
+    _partitions = ("rows", "columns")
     _computed = ("r2_", "rmse_")
+    _kept_by_silos = ("coef_",)
     _scored_by = ("r2", "neg_root_mean_squared_error")
     _estimates: Mapping[str, int | None] = {"coef_": None, "intercept_": None}
-    _steps = (*_MOMENTS, predicted_response)
+    _steps = (*_MOMENTS, predicted_response, *_BY_PARTIES)
 
     def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
         return regression_exhibits(self)
@@ -150,7 +173,20 @@ class LeastSquares(RegressorMixin, FederatedEstimator):
         solved = R[:-1, :-1], b * unit, residual
         return view, _Standardised(N, mean, scale, *solved, own)
 
+    def _solve_by_parties(self, federation: Federation, y: Any, alpha: float) -> Totals:
+        """Set what the coordinator learns of a column partition; three rounds."""
+        check_choice("scores", self.get_params()["scores"], SCORES)
+        roles = roles_between(federation, y)
+        found = fitted_by_parties(federation, roles, alpha=alpha)
+        self.intercept_, self.r2_ = found.intercept, found.r2
+        self.rmse_ = float(np.sqrt(found.residual / found.N))
+        self.n_samples_ = found.N
+        self.predictors_, self.response_ = roles.predictors, roles.response
+        return found
+
     def _inputs(self, federation: Federation, y: Any) -> Federation:
+        if federation.partition == "columns":
+            return of_predictors(federation, self.predictors_)
         clusters = self.get_params().get("clusters")
         roles = Roles.of(federation, y, clusters=clusters)
         return federation.select(roles.predictors)
@@ -167,13 +203,18 @@ class LeastSquares(RegressorMixin, FederatedEstimator):
         Returns
         -------
         (n,) array or Federation
+            On a column partition an array, or None with ``scores="parties"``: then each
+            silo keeps the predictions.
         """
         check_is_fitted(self)
         kept_of = vars(self).get("kept_", "")
         if isinstance(X, Federation):
             view = check_federation(self, X)
+            if view.partition == "columns":
+                to = self.get_params()["scores"]
+                return predicted_by_parties(self, view, to=to, kept_of=kept_of)
             return self._roles.predictions(self, view, "gaussian", kept_of=kept_of)
-        if kept_of:
+        if kept_of and not has_intercept(self):
             raise without_silo(self)
         return self._check_rows(X) @ self.coef_ + self.intercept_
 
@@ -197,7 +238,19 @@ class LeastSquares(RegressorMixin, FederatedEstimator):
             return float(super().score(X, y, sample_weight))
         if sample_weight is not None:
             raise DataError("The rows of a federation have no weights.")
+        if X.partition == "columns":
+            raise DataError(
+                "One silo alone has the response: compare the predictions with it "
+                'there. R² on the rows of the fit is r2_; scores="parties" leaves the '
+                "predictions with the silos."
+            )
         return float(r2_score(self.response_ if y is None else y, self.predict(X)))
+
+    def _gather(self, federation: Federation) -> None:
+        coef, errors = shown_by_parties(federation, self.response_, kept_of=self.kept_)
+        self.coef_ = coef
+        if "coef_se_" in self._kept_by_silos:
+            self.coef_se_ = errors
 
     @property
     def _roles(self) -> Roles:
@@ -270,7 +323,7 @@ class LinearRegression(LeastSquares, Inference):
     cov_type : {"nonrobust", "HC0", "HC1", "cluster"}, default "nonrobust"
         How standard errors are estimated: for equal variances of the errors, or robust
         against unequal ones; "HC1" with N / (N - k). "cluster": robust against rows of
-        a cluster that resemble each other.
+        a cluster that resemble each other. On a column partition "nonrobust".
     clusters : str, optional
         With "cluster": name of a column that numbers the clusters inside each silo,
         such as wards or persons; it is no predictor. None: each silo is a cluster.
@@ -278,6 +331,8 @@ class LinearRegression(LeastSquares, Inference):
         Whether each silo has an intercept of its own, which it keeps. The coefficients
         are then those of a fit of the pooled rows with an indicator column for each
         silo ("fixed effects", "within estimator").
+    scores : {"coordinator", "parties"} or None, default "coordinator"
+        Column partitions only: who receives the predictions that `predict` returns.
 
     Attributes
     ----------
@@ -296,8 +351,8 @@ class LinearRegression(LeastSquares, Inference):
     p_values_, intercept_p_value_ : (p,) array, float
         Two-sided, by Student's t distribution with `dof_` degrees of freedom.
     covariance_ : (p + 1, p + 1) array
-        Covariance matrix of the intercept and the coefficients, in this order; with
-        `site_effects` (p, p), of the coefficients.
+        Only on a row partition: covariance matrix of the intercept and the
+        coefficients, in this order; with `site_effects` (p, p), of the coefficients.
     dof_ : float
         N - k, where k is the number of predictors and intercepts; with "cluster" G - 1.
     n_clusters_ : int
@@ -312,15 +367,15 @@ class LinearRegression(LeastSquares, Inference):
     rmse_ : float
         Root mean squared residual, with denominator N.
     f_statistic_, f_p_value_ : float
-        Test that all coefficients are 0 (Wald's, by `covariance_`), with p and
+        Test that all coefficients are 0 (Wald's, by the covariance matrix), with p and
         `dof_` degrees of freedom. Intercepts are not tested.
     log_likelihood_ : float
         Of normal errors, at the most likely variance.
     aic_, bic_ : float
         ``2 k - 2 log_likelihood_`` and ``k log N - 2 log_likelihood_``.
     kept_ : str
-        Only with `site_effects`: study and view under which the silos keep their
-        intercepts.
+        Only with `site_effects` or on a column partition: study and view under which
+        the silos keep their intercepts, or the coefficients of their columns.
     predictors_ : list of str
         Names of the columns of `coef_`.
     response_ : str
@@ -353,6 +408,16 @@ class LinearRegression(LeastSquares, Inference):
     of rows, which have no silo, cannot be predicted. A later fit of the same model on
     the same view replaces the intercepts, and the earlier one no longer predicts.
 
+    On a column partition the response is one party's column. The numbers that leave are
+    about people, and the silos alone open them. They learn the span of all predictors,
+    which is the others' predictors up to a linear map that they do not know, and the
+    fitted values. The coordinator receives the intercept with its variance, R², the sum
+    of squared residuals, and the ratio of the smallest eigenvalue of the predictors'
+    cross-products to the largest. Each silo keeps the coefficients of its own columns
+    with their standard errors; reading them has all silos disclose theirs. Among more
+    than two silos the response's products are those of one silo, so that
+    `allow_disclosed` is needed.
+
     See Also
     --------
     sklearn.linear_model.LinearRegression, statsmodels.api.OLS : twins on pooled rows.
@@ -367,6 +432,7 @@ class LinearRegression(LeastSquares, Inference):
         *(local_profile_products, own_intercept, predicted_in_silo),
         *(local_cluster_products, local_profile_cluster_products),
     )
+    _kept_by_silos = ("coef_", "coef_se_")
 
     def __init__(
         self,
@@ -374,10 +440,12 @@ class LinearRegression(LeastSquares, Inference):
         cov_type: str = "nonrobust",
         clusters: str | None = None,
         site_effects: bool = False,
+        scores: str | None = "coordinator",
     ) -> None:
         self.cov_type = cov_type
         self.clusters = clusters
         self.site_effects = site_effects
+        self.scores = scores
 
     def _needs_variation(self) -> bool:
         return True
@@ -403,6 +471,9 @@ class LinearRegression(LeastSquares, Inference):
     def _fit(self, federation: Federation, y: Any) -> None:
         check_choice("cov_type", self.cov_type, COVARIANCE_TYPES)
         own = bool(self.site_effects)
+        if federation.partition == "columns":
+            self._fit_parties(federation, y)
+            return
         clusters = check_clusters(federation, self.cov_type, self.clusters)
         view, found = self._solve(
             federation, y, alpha=0.0, site_effects=own, clusters=clusters
@@ -445,26 +516,49 @@ class LinearRegression(LeastSquares, Inference):
         T = unstandardised(found.mean[:-1], found.scale[:-1])[own:, own:]
         dof = max(self.n_clusters_ - 1, 1) if self.cov_type == "cluster" else N - k
         self._set_inference(T @ C @ T.T, dof=float(dof))
-        self._set_goodness(found.residual, N, k)
+        self._set_goodness(found.residual, N, k, len(found.b), self._wald(found))
         if own:
             self.n_intercepts_ = found.n_intercepts
             coef = self.coef_[None].copy()
             view.keep(own_intercept, coef=coef, family="gaussian", offset=False)
             self.kept_ = view.kept_here
 
-    def _set_goodness(self, residual: float, N: int, k: int) -> None:
-        """Set what follows from the sum of squared residuals and k parameters."""
-        dof, p = N - k, len(self.coef_)
+    def _wald(self, found: _Standardised) -> float:
+        """Return the coefficients' squares in units of their covariance matrix."""
+        p = len(self.coef_)
+        if not found.residual:
+            return np.inf
+        C = self.covariance_[-p:, -p:]
+        return float(self.coef_ @ solved(C, self.coef_[:, None])[:, 0])
+
+    def _fit_parties(self, federation: Federation, y: Any) -> None:
+        """Fit parties with other columns of the same people, who keep coefficients."""
+        if self.cov_type != "nonrobust" or self.clusters or self.site_effects:
+            raise DataError(
+                'On a column partition cov_type is "nonrobust", and there are neither '
+                "clusters nor site_effects."
+            )
+        found = self._solve_by_parties(federation, y, alpha=0.0)
+        N, p = found.N, len(self.predictors_)
+        self.dof_ = float(N - p - 1)
+        variance = found.residual / self.dof_
+        self.intercept_se_ = float(np.sqrt(variance * found.intercept_variance))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            wald = np.divide(found.r2, 1.0 - found.r2) * self.dof_
+        self._set_goodness(found.residual, N, p + 1, p, float(wald))
+
+    def _set_goodness(
+        self, residual: float, N: int, k: int, p: int, wald: float
+    ) -> None:
+        """Set what follows from the sum of squared residuals and k parameters.
+
+        Of which p are coefficients, whose squares in units of their covariance matrix
+        are `wald`: for equal variances the usual test.
+        """
+        dof = N - k
         self.sigma_ = float(np.sqrt(residual / dof))
         self.adjusted_r2_ = 1.0 - (1.0 - self.r2_) * (N - 1) / dof
-        # Wald's test, which for equal variances is the usual one.
-        C = self.covariance_[-p:, -p:]
         with np.errstate(divide="ignore"):
-            wald = (
-                self.coef_ @ solved(C, self.coef_[:, None])[:, 0]
-                if residual
-                else np.inf
-            )
             self.log_likelihood_ = float(
                 -0.5 * N * (np.log(2 * np.pi * np.float64(residual) / N) + 1.0)
             )
@@ -492,6 +586,8 @@ class Ridge(LeastSquares):
     alpha : float, default 1.0
         Weight of the penalty: ``residual sum of squares + alpha Σ coef²``. The
         intercept is not penalised. Standardise columns of different units first.
+    scores : {"coordinator", "parties"} or None, default "coordinator"
+        Column partitions only: who receives the predictions that `predict` returns.
 
     Attributes
     ----------
@@ -503,6 +599,9 @@ class Ridge(LeastSquares):
         Coefficient of determination on the rows of the fit.
     rmse_ : float
         Root mean squared residual, with denominator N.
+    kept_ : str
+        Only on a column partition: study and view under which the silos keep the
+        coefficients of their columns.
     predictors_ : list of str
         Names of the columns of `coef_`.
     response_ : str
@@ -524,15 +623,19 @@ class Ridge(LeastSquares):
     Released, as totals only: N, the column sums, the sums of squares about the means,
     and the cross-product matrix of predictors and response. Never released: a row, a
     residual, or any silo's own sums. There are no standard errors: the penalty biases
-    the coefficients by an amount that the rows do not show.
+    the coefficients by an amount that the rows do not show. On a column partition it is
+    as in `LinearRegression`.
 
     See Also
     --------
     sklearn.linear_model.Ridge : its twin on pooled rows.
     """
 
-    def __init__(self, alpha: float = 1.0) -> None:
+    def __init__(
+        self, alpha: float = 1.0, *, scores: str | None = "coordinator"
+    ) -> None:
         self.alpha = alpha
+        self.scores = scores
 
     def _citation(self) -> Citation:
         return Citation(
@@ -551,7 +654,9 @@ class Ridge(LeastSquares):
                 f"alpha={alpha!r} must be a number above 0; without a penalty there is "
                 f"LinearRegression."
             )
-        self._solve(federation, y, alpha=float(alpha))
+        by_columns = federation.partition == "columns"
+        solve = self._solve_by_parties if by_columns else self._solve
+        solve(federation, y, alpha=float(alpha))
 
     def to_sklearn(self) -> Any:
         """Return a fitted `sklearn.linear_model.Ridge`."""

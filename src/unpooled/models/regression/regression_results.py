@@ -30,9 +30,10 @@ _COVARIANCES = {
 
 def regression_exhibits(model: Any) -> list[Exhibit]:
     """Return the exhibits of a fitted regression of this folder."""
-    if "coef_" not in vars(model):
-        return []
-    return [_coefficients(model), _goodness(model)]
+    if "coef_" in vars(model):
+        return [_coefficients(model), _goodness(model)]
+    # On a column partition the silos keep the coefficients until they are read.
+    return [_goodness(model)] if "kept_" in vars(model) else []
 
 
 def _coefficients(model: Any) -> Exhibit:

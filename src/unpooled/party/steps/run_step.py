@@ -28,8 +28,8 @@ def run_step(
         column partitions, passes None.
     own : mapping of str to object
         Passed by name where the step reads it: "kept", the silo's kept arrays,
-        "inbox", those of its neighbours, "party", its name, and "dictionary", the names
-        of its categories by their codes.
+        "inbox", those of its neighbours, "party", its name, "columns", the names of the
+        columns, and "dictionary", the names of its categories by their codes.
     """
     inputs = _read_by(step, own)
     if not {"X", "cells", "sums", "y"} & set(step.reads):

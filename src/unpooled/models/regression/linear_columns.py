@@ -1,0 +1,386 @@
+"""Linear regression between parties with other columns of the same people.
+
+    each keeps   its predictors Z_i about their means, and an orthonormal basis O_i of
+                 their span, mixed by a matrix R_i that only it knows
+    round 1      silos ── O_i R_i ──> Y = Σ O_i R_i, opened by the silos alone: its
+                 columns span those of all predictors
+    each finds   Q, the orthonormal factor of Y's polar decomposition
+    round 2      silos ── G_i = Qᵀ Z_i Z_iᵀ Q, c_i = Qᵀ Z_i m_i, and the one that has
+                 the response Qᵀ y, yᵀ y and its mean ──> Σ, opened by the silos alone
+    each solves  (G + alpha I) a = Qᵀ y, and keeps its coefficients  Z_iᵀ Q a
+    round 3      silos ── their shares of R², residual, intercept ──> Σ
+
+Since the columns of Q span all predictors, Z Zᵀ = Q G Qᵀ, and the coefficients of the
+joined predictors are
+
+    (ZᵀZ + alpha I)⁻¹ Zᵀ y  =  Zᵀ (Z Zᵀ + alpha I)⁻¹ y  =  Zᵀ Q (G + alpha I)⁻¹ Qᵀ y
+
+with the covariance matrix  σ² (ZᵀZ)⁻¹ = σ² Zᵀ Q G⁻² Qᵀ Z  without a penalty, of which
+each silo computes the part of its own columns.
+
+What a silo learns: the span of all predictors, that is the other silos' predictors up
+to a linear map that it does not know, and the fitted values. The matrix R_i is drawn
+from a seed that is a digest of the silo's own rows. The coordinator learns what round 3
+opens.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, final
+
+import numpy as np
+import scipy.linalg
+
+from unpooled.arrays import Array, Bool, Float
+from unpooled.errors import DataError
+from unpooled.federation.federation import Federation
+from unpooled.models.moments import complete
+from unpooled.models.regression.response import Roles, check_enough_rows
+from unpooled.protocol.bounds import Ceiling
+from unpooled.protocol.step import disclosed, kept, public, release, stays, summed
+
+SCORES = ("coordinator", "parties", None)
+# Mixtures beyond the number of predictors: with as many as predictors, one mixture may
+# by chance be nearly a combination of the others; with so many more none is.
+_MORE = 10
+# An eigenvalue below this share of the largest is rounding.
+_ROUNDING = 64 * float(np.finfo(float).eps)
+# Below this share the predictors are taken for collinear, as on a row partition.
+_SINGULAR = 1e-13
+
+
+@kept(
+    by="party",
+    takes={"width": "size l"},
+    rows=stays("N p", until="fit", meaning="the silo's rows about their means"),
+    mean=stays("p", meaning="the mean of each of the silo's columns"),
+    spread=stays("p", meaning="the number that each column is divided by"),
+    mixed=stays("N l", until="fit", meaning="mixtures of the silo's predictors"),
+)
+def own_mixtures(
+    X: Float[Array, "N p"],
+    columns: Sequence[str],
+    *,
+    target: str,
+    width: int,
+    scaled: bool,
+) -> dict[str, Any]:
+    """Centre the silo's columns, and mix its predictors; nothing leaves."""
+    mean = complete(X).mean(axis=0)
+    rows, predicts = X - mean, _predicts(columns, target)
+    spread = np.linalg.norm(rows, axis=0)
+    spread[spread == 0.0] = 1.0
+    # In units of their lengths: those of other units would be lost.
+    basis = np.linalg.qr((rows / spread)[:, predicts])[0]
+    secret = hashlib.sha256(np.ascontiguousarray(X).tobytes()).digest()
+    draws = np.random.default_rng(int.from_bytes(secret, "big"))
+    R = draws.standard_normal((basis.shape[1], width))
+    spread[~predicts] = 1.0
+    if not scaled:
+        spread[:] = 1.0
+    return {
+        "rows": rows / spread,
+        "mean": mean,
+        "spread": spread,
+        "mixed": basis @ R / max(np.linalg.norm(R), 1.0),
+    }
+
+
+@summed(
+    by="party",
+    takes={"width": "size l"},
+    image=release(
+        "N l",
+        bound=Ceiling("ceiling"),
+        meaning="each person's coordinates in a space that all predictors span, added "
+        "over silos and opened by them alone",
+    ),
+)
+def local_image(kept: Any, *, width: int, ceiling: float) -> dict[str, Any]:
+    """Release mixtures of the silo's predictors."""
+    return {"image": kept["mixed"]}
+
+
+@summed(
+    by="party",
+    # One silo alone has the response.
+    between_two=True,
+    takes={
+        "image": public("N l", "coordinates in the predictors' space, from the silos")
+    },
+    gram=release(
+        "l l",
+        symmetric=True,
+        meaning="products of the predictors in the space that they span",
+    ),
+    centre=release("l", meaning="the predictors' means in the same space"),
+    response=release("l", meaning="products of the response with the same space"),
+    squares=release("", meaning="sum of squares of the response about its mean"),
+    mean=release("", meaning="mean of the response"),
+)
+def local_products(
+    kept: Any, columns: Sequence[str], *, target: str, image: Float[Array, "N l"]
+) -> dict[str, Any]:
+    """Release products in the space of all predictors; others have no response."""
+    Q, _ = _orthonormal(image)
+    predicts = _predicts(columns, target)
+    B = Q.T @ kept["rows"][:, predicts]
+    # Without a response the sums are over no column.
+    y = kept["rows"][:, ~predicts].sum(axis=1)
+    return {
+        "gram": B @ B.T,
+        "centre": B @ (kept["mean"] / kept["spread"])[predicts],
+        "response": Q.T @ y,
+        "squares": np.asarray(y @ y),
+        "mean": kept["mean"][~predicts].sum(),
+    }
+
+
+@summed(
+    by="party",
+    takes={
+        "image": public("N l", "coordinates in the predictors' space, from the silos"),
+        "gram": public("l l", "products of the predictors, which only silos can open"),
+        "centre": public("l", "the predictors' means, which only silos can open"),
+        "response": public("l", "products of the response, which only silos can open"),
+        "squares": public("", "the response's squares, which only silos can open"),
+        "mean": public("", "the response's mean, which only silos can open"),
+    },
+    r2=release("", meaning="coefficient of determination"),
+    residual=release("", meaning="sum of squared residuals"),
+    intercept=release("", meaning="the intercept"),
+    intercept_variance=release(
+        "", meaning="variance of the intercept, for residuals of variance 1"
+    ),
+    condition=release(
+        "", meaning="smallest eigenvalue of the predictors' products, to the largest"
+    ),
+    coef=stays("p", meaning="the regression coefficients of the silo's own columns"),
+    error=stays("p", meaning="their standard errors"),
+)
+def own_coefficients(
+    kept: Any,
+    columns: Sequence[str],
+    *,
+    target: str,
+    n_silos: int,
+    n_predictors: int,
+    dof: int,
+    alpha: float,
+    image: Float[Array, "N l"],
+    gram: Float[Array, "l l"],
+    centre: Float[Array, " l"],
+    response: Float[Array, " l"],
+    squares: Float[Array, ""],
+    mean: Float[Array, ""],
+) -> dict[str, Any]:
+    """Keep the silo's own coefficients; release shares of what is about all columns.
+
+    All silos compute the same, so each releases an equal share.
+    """
+    Q, rank = _orthonormal(image)
+    values, V = scipy.linalg.eigh(gram)
+    values, V = values[-rank:], V[:, -rank:]
+    largest = max(float(values[-1]), np.finfo(float).tiny)
+    condition = float(values[0]) / largest if rank == n_predictors else 0.0
+    safe = np.maximum(values, _ROUNDING * largest)
+    g = V.T @ response
+    a = g / (safe + alpha)
+    fitted = safe * a
+    residual = max(float(squares - 2.0 * g @ fitted + fitted @ fitted), 0.0)
+    c = V.T @ centre
+    N = len(Q)
+    B = (Q @ V).T @ kept["rows"]
+    B[:, ~_predicts(columns, target)] = 0.0
+    sigma2 = residual / dof if dof > 0 else 0.0
+    shares = {
+        "r2": 1.0 - residual / squares if squares > 0 else 0.0,
+        "residual": residual,
+        "intercept": mean - c @ a,
+        "intercept_variance": 1.0 / N + np.sum((c / safe) ** 2),
+        "condition": max(condition, 0.0),
+    }
+    spread = kept["spread"]
+    return {
+        **{name: np.asarray(value / n_silos) for name, value in shares.items()},
+        "coef": a @ B / spread,
+        "error": np.sqrt(sigma2 * np.sum((B / safe[:, None]) ** 2, axis=0)) / spread,
+    }
+
+
+@disclosed(
+    by="party",
+    coef=release("p", meaning="the regression coefficients of the silo's own columns"),
+    error=release("p", meaning="their standard errors"),
+)
+def shown_coefficients(kept: Any) -> dict[str, Any]:
+    """Disclose the coefficients of the silo's own columns, and their errors."""
+    return {"coef": kept["coef"], "error": kept["error"]}
+
+
+@summed(
+    by="party",
+    predictions=release(
+        "N", meaning="each person's response as predicted, less the intercept"
+    ),
+)
+def local_predictions(
+    X: Float[Array, "N p"], kept: Any, columns: Sequence[str], *, target: str
+) -> dict[str, Any]:
+    """Release the silo's part of the predictions; its response is not read."""
+    # The response of new people may have no values yet.
+    predicts = _predicts(columns, target)
+    return {"predictions": complete(X[:, predicts]) @ kept["coef"][predicts]}
+
+
+@kept(
+    by="party",
+    takes={"predictions": public("N", "predictions, which only the silos can open")},
+    predictions=stays("N", meaning="each person's response as predicted"),
+)
+def own_predictions(
+    *, predictions: Float[Array, " N"], intercept: float
+) -> dict[str, Any]:
+    """Keep predictions that only the silos can open."""
+    return {"predictions": predictions + intercept}
+
+
+def roles_between(federation: Federation, y: Any) -> Roles:
+    """Return predictors and response of a column partition.
+
+    A silo that follows knows the names of its own columns alone, and their number.
+    """
+    names = federation.feature_names
+    if federation.layout.known_to and isinstance(y, str | list) and len(names) > 1:
+        target = y if isinstance(y, str) else str(y[0])
+        if target not in names:
+            return Roles(list(names[1:]), None, target)
+    return Roles.of(federation, y)
+
+
+@final
+@dataclass(frozen=True)
+class Totals:
+    """What the coordinator learns of a fit; the silos keep the coefficients.
+
+    Attributes
+    ----------
+    N : int
+        Sample size.
+    r2, residual : float
+        Coefficient of determination, and sum of squared residuals.
+    intercept, intercept_variance : float
+        The intercept, and its variance for residuals of variance 1.
+    """
+
+    N: int
+    r2: float
+    residual: float
+    intercept: float
+    intercept_variance: float
+
+
+def fitted_by_parties(federation: Federation, roles: Roles, *, alpha: float) -> Totals:
+    """Have each silo of a column partition keep the coefficients of its columns.
+
+    Parameters
+    ----------
+    federation : Federation
+        A column partition.
+    roles : Roles
+        Predictors and response.
+    alpha : float
+        Weight of the penalty on the squares of the coefficients, or 0.
+
+    Raises
+    ------
+    DataError
+        Without a penalty: too few rows, or collinear or constant predictors.
+    """
+    N, p = int(federation.n_rows or 0), len(roles.predictors)
+    target = roles.response
+    if alpha == 0.0:
+        check_enough_rows(N, p, 1)
+    width = min(p + _MORE, N)
+    scaled = alpha == 0.0
+    federation.keep(own_mixtures, target=target, width=width, scaled=scaled)
+    image = federation.sum(local_image, to="parties", width=width, ceiling=1.0)
+    products = federation.sum(local_products, to="parties", target=target, **image)
+    found = federation.sum(
+        own_coefficients,
+        target=target,
+        n_silos=len(federation.parties),
+        n_predictors=p,
+        dof=N - p - 1,
+        alpha=alpha,
+        **image,
+        **products,
+    )
+    totals = {name: float(value) for name, value in found.items()}
+    condition = totals.pop("condition")
+    planned = federation.coordinator.planned
+    if alpha == 0.0 and not planned and not condition > _SINGULAR * p:
+        raise DataError(
+            "The predictors of all silos together are constant or collinear, so the "
+            "problem has no unique solution. Leave some columns out, or fit a Ridge."
+        )
+    return Totals(N, **totals)
+
+
+def predicted_by_parties(
+    model: Any, view: Federation, *, to: str | None, kept_of: str
+) -> Float[Array, " N"] | None:
+    """Return predictions for aligned rows, or None where the silos keep them."""
+    if to is None:
+        raise DataError('scores=None: nobody may predict; choose "parties".')
+    target, intercept = model.response_, float(model.intercept_)
+    with view.calling(model, "predict"):
+        totals = view.sum(local_predictions, to=to, kept_of=kept_of, target=target)
+        if to == "coordinator":
+            return totals["predictions"] + intercept
+        view.keep(own_predictions, intercept=intercept, **totals)
+    return None
+
+
+def shown_by_parties(
+    federation: Federation, target: str, *, kept_of: str
+) -> tuple[Float[Array, " p"], Float[Array, " p"]]:
+    """Return coefficients and standard errors, which every silo must allow."""
+    parts = federation.collect(shown_coefficients, kept_of=kept_of)
+    columns = federation.columns_of
+    coef, error = (
+        np.concatenate([parts[party][name] for party in columns])
+        for name in ("coef", "error")
+    )
+    predicts = _predicts(federation.feature_names, target)
+    return coef[predicts], error[predicts]
+
+
+def of_predictors(federation: Federation, names: Sequence[str]) -> Federation:
+    """Return a description of some columns; it is not for making rounds."""
+    view, layout = federation.over(federation.coordinator), federation.layout
+    chosen = {
+        party: tuple(name for name in own if name in names)
+        for party, own in layout.columns_of.items()
+    }
+    view.layout = replace(
+        layout, columns_of={party: own for party, own in chosen.items() if own}
+    )
+    return view
+
+
+def _predicts(columns: Sequence[str], target: str) -> Bool[Array, " p"]:
+    """Return which columns are predictors."""
+    return np.array([name != target for name in columns], dtype=bool)
+
+
+def _orthonormal(image: Float[Array, "N l"]) -> tuple[Float[Array, "N l"], int]:
+    """Return the orthonormal factor of the polar decomposition, and the rank.
+
+    Unlike singular vectors it varies continuously with the image: silos whose
+    processors round differently have the same to rounding.
+    """
+    U, values, Vt = scipy.linalg.svd(image, full_matrices=False)
+    rank = int(np.count_nonzero(values > _SINGULAR * len(values) * values[0]))
+    return U[:, :rank] @ Vt[:rank], rank

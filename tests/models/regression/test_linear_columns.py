@@ -1,0 +1,267 @@
+"""Linear regression where parties have other columns of the same people."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn.linear_model
+import statsmodels.api as sm
+from numpy.testing import assert_allclose
+
+import unpooled as up
+from party_views import chosen
+from unpooled.errors import DataError, ReleaseRefusedError
+from unpooled.models.regression.linear_columns import own_mixtures
+from unpooled.testing import check_estimator, check_step
+
+N = 120
+NAMES = list("abcdef")
+SPLITS = {
+    "two": (["a", "b", "c"], ["d", "e", "f", "y"]),
+    "one column": (["a"], ["y", "b", "c", "d", "e", "f"]),
+    "response alone": (NAMES, ["y"]),
+    "three": (["a", "b"], ["c", "y", "d"], ["e", "f"]),
+}
+# Sums keep twelve digits; the condition number of these predictors takes two.
+RTOL = 1e-9
+
+
+def made(n=N, seed=0, units=(1.0, 1e5, 1e-5, 1.0, 100.0, 1.0)):
+    """Predictors with factors in common, in units ten orders of magnitude apart."""
+    rng = np.random.default_rng(seed)
+    common = rng.standard_normal((n, 2)) @ rng.standard_normal((2, 6))
+    Z = common + rng.standard_normal((n, 6))
+    y = Z @ [0.5, -1.0, 0.0, 2.0, 0.0, 0.1] + rng.standard_normal(n) + 7.0
+    return pd.DataFrame(Z * units + np.asarray(units), columns=NAMES).assign(y=y)
+
+
+def by_columns(X, split="two", **options):
+    parties = {f"p{i}": X[names] for i, names in enumerate(SPLITS[split])}
+    options = {"policy": up.Policy.open(), **options}
+    return up.simulate(parties, partition="columns", **options)
+
+
+def in_order(split):
+    """The predictors as the federation has them: party by party."""
+    return [name for names in SPLITS[split] for name in names if name != "y"]
+
+
+def oracle(X, names):
+    Z = X[names]
+    # In units in which its own solver keeps its digits.
+    scale = Z.std()
+    return sm.OLS(X.y, sm.add_constant((Z - Z.mean()) / scale)).fit(), scale
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_equals_statsmodels_on_joined_columns(split, secure_sum):
+    X, names = made(), in_order(split)
+    theirs, scale = oracle(X, names)
+
+    federation = by_columns(X, split, secure_sum=secure_sum)
+    ours = up.LinearRegression().fit(federation, "y")
+
+    assert ours.predictors_ == names
+    for name, value in {
+        "r2_": theirs.rsquared,
+        "adjusted_r2_": theirs.rsquared_adj,
+        "sigma_": np.sqrt(theirs.scale),
+        "f_statistic_": float(np.asarray(theirs.fvalue)),
+        "aic_": theirs.aic,
+        "bic_": theirs.bic,
+    }.items():
+        assert_allclose(getattr(ours, name), value, rtol=1e-8)
+    assert_allclose(ours.predict(federation), theirs.fittedvalues, rtol=RTOL)
+    # What follows every party discloses, which these allow.
+    assert_allclose(ours.coef_, theirs.params.iloc[1:] / scale, rtol=RTOL)
+    assert_allclose(ours.coef_se_, theirs.bse.iloc[1:] / scale, rtol=RTOL)
+    assert_allclose(ours.p_values_, theirs.pvalues.iloc[1:], rtol=1e-6)
+    plain = sm.OLS(X.y, sm.add_constant(X[names] / scale)).fit()
+    assert_allclose(ours.intercept_, plain.params["const"], rtol=1e-8)
+    assert_allclose(ours.intercept_se_, plain.bse["const"], rtol=1e-8)
+    wanted = plain.conf_int(0.1).to_numpy() / np.append(1.0, scale)[:, None]
+    assert_allclose(ours.conf_int(0.1), wanted, rtol=1e-7)
+
+
+@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("alpha", [0.1, 30.0])
+def test_ridge_equals_sklearns(split, alpha, secure_sum):
+    X, names = made(units=[1.0, 2.0, 0.5, 1.0, 3.0, 1.0]), in_order(split)
+    theirs = sklearn.linear_model.Ridge(alpha).fit(X[names], X.y)
+    federation = by_columns(X, split, secure_sum=secure_sum)
+    ours = up.Ridge(alpha).fit(federation, "y")
+    assert_allclose(ours.coef_, theirs.coef_, rtol=RTOL)
+    assert_allclose(ours.intercept_, theirs.intercept_, rtol=RTOL)
+    assert_allclose(ours.r2_, theirs.score(X[names], X.y), rtol=RTOL)
+    assert_allclose(ours.predict(federation), theirs.predict(X[names]), rtol=RTOL)
+    assert not hasattr(ours, "coef_se_")
+
+
+def test_ridge_of_more_predictors_than_people_and_of_collinear_ones():
+    rng = np.random.default_rng(0)
+    wide = pd.DataFrame(rng.standard_normal((30, 50))).add_prefix("x")
+    wide = wide.assign(x9=wide.x1 + wide.x40, y=rng.standard_normal(30))
+    names = [f"x{j}" for j in range(50)]
+    theirs = sklearn.linear_model.Ridge(2.0).fit(wide[names], wide.y)
+    parties = {"one": wide[names[:20]], "two": wide[[*names[20:], "y"]]}
+    federation = up.simulate(parties, partition="columns", policy=up.Policy.open())
+    ours = up.Ridge(2.0).fit(federation, "y")
+    assert_allclose(ours.coef_, theirs.coef_, rtol=1e-8, atol=1e-10)
+
+
+def test_new_people_are_predicted_before_the_response_is_known():
+    X, names = made(), in_order("two")
+    model = up.LinearRegression().fit(by_columns(X), "y")
+    new = made(40, seed=1)
+    found = model.predict(by_columns(new.assign(y=np.nan)))
+    theirs, scale = oracle(X, names)
+    Z = (new[names] - X[names].mean()) / scale
+    assert_allclose(found, theirs.predict(sm.add_constant(Z)), rtol=RTOL)
+    assert_allclose(model.predict(new[names]), found, rtol=RTOL)
+    assert_allclose(model.to_sklearn().predict(new[names]), found, rtol=RTOL)
+
+
+def test_held_out_rows():
+    X, names = made(units=[1.0] * 6), in_order("three")
+    federation = by_columns(X, "three")
+    train, test = federation.train_test_split(test_size=0.25, random_state=0)
+    model = up.LinearRegression().fit(train, "y")
+    inside, outside = chosen(train), chosen(test)
+    theirs = sklearn.linear_model.LinearRegression()
+    theirs.fit(X[names].iloc[inside], X.y.iloc[inside])
+    found = theirs.predict(X[names].iloc[outside])
+    assert_allclose(model.predict(test), found, rtol=RTOL)
+
+
+def test_order_of_parties_changes_nothing():
+    X = made()
+    parties = {f"p{i}": X[names] for i, names in enumerate(SPLITS["three"])}
+    turned = dict(reversed(parties.items()))
+    how = {"partition": "columns", "policy": up.Policy.open()}
+    one = up.LinearRegression().fit(up.simulate(parties, **how), "y")
+    other = up.LinearRegression().fit(up.simulate(turned, **how), "y")
+    places = [other.predictors_.index(name) for name in one.predictors_]
+    assert_allclose(other.coef_[places], one.coef_, rtol=RTOL)
+    assert_allclose(other.intercept_, one.intercept_, rtol=RTOL)
+
+
+def test_what_leaves_is_what_the_docstring_says():
+    federation = by_columns(made())
+    planned = up.plan(up.LinearRegression(), federation, "y")
+    up.LinearRegression().fit(federation, "y")
+    left = [
+        (line.step, line.name, line.shape, line.visibility)
+        for line in federation.ledger
+        if line.direction == "out"
+    ]
+    shares = "r2 residual intercept intercept_variance condition".split()
+    assert left == [
+        ("linear.local_image", "image", (N, 16), "veiled"),
+        ("linear.local_products", "gram", (16, 16), "veiled"),
+        ("linear.local_products", "centre", (16,), "veiled"),
+        ("linear.local_products", "response", (16,), "veiled"),
+        ("linear.local_products", "squares", (), "veiled"),
+        ("linear.local_products", "mean", (), "veiled"),
+        *[("linear.own_coefficients", name, (), "summed") for name in shares],
+    ]
+    out = [line for line in planned.releases if line.direction == "out"]
+    assert [(x.step, x.name, x.shape, x.visibility) for x in out] == left
+
+
+def test_who_has_predictions_and_coefficients():
+    rules = {"allow_row_level": "parties", "min_parties": 2}
+    rules["max_released_share"] = 10.0
+    hidden = by_columns(made(), policy=up.Policy(**rules))
+    model = up.LinearRegression(scores="parties").fit(hidden, "y")
+    assert model.predict(hidden) is None
+    with pytest.raises(ReleaseRefusedError, match="allow_disclosed"):
+        _ = model.coef_
+    with pytest.raises(ReleaseRefusedError, match="allow_row_level"):
+        up.LinearRegression().fit(hidden, "y").predict(hidden)
+    with pytest.raises(ReleaseRefusedError, match="allow_row_level"):
+        up.LinearRegression().fit(
+            by_columns(made(), policy=up.Policy(min_parties=2)), "y"
+        )
+    # One of three silos alone has the response.
+    three = by_columns(made(), "three", policy=up.Policy(**rules))
+    with pytest.raises(ReleaseRefusedError, match="allow_disclosed"):
+        up.LinearRegression().fit(three, "y")
+
+
+def test_files_keep_what_the_coordinator_has(tmp_path):
+    federation = by_columns(made())
+    model = up.LinearRegression().fit(federation, "y")
+    up.save(model, tmp_path / "model.unpooled")
+    again = up.load(tmp_path / "model.unpooled")
+    assert_allclose(again.predict(federation), model.predict(federation))
+    with pytest.raises(DataError, match="kept in the silos"):
+        _ = again.coef_
+    assert "R²" in str(again.summary())
+
+
+@pytest.mark.parametrize(
+    ("model", "change", "y", "says"),
+    [
+        (up.LinearRegression(), {"f": 1.0}, "y", "constant or collinear"),
+        (up.LinearRegression(), {"f": lambda X: X.a + X.d}, "y", "collinear"),
+        (up.LinearRegression(), {"f": np.nan}, "y", "Missing|missing"),
+        (up.LinearRegression(), {}, "z", "name one of the columns"),
+        (up.LinearRegression(), {}, None, "Name the column"),
+        (up.LinearRegression(cov_type="HC1"), {}, "y", "nonrobust"),
+        (up.LinearRegression(site_effects=True), {}, "y", "site_effects"),
+        (up.LinearRegression(scores="all"), {}, "y", "scores='all'"),
+        (up.Ridge(0.0), {}, "y", "must be a number above 0"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(model, change, y, says):
+    with pytest.raises(DataError, match=says):
+        model.fit(by_columns(made().assign(**change)), y)
+
+
+def test_too_few_people():
+    with pytest.raises(DataError, match="more than 7 rows"):
+        up.LinearRegression().fit(by_columns(made(7)), "y")
+
+
+def test_a_score_would_be_one_silos_own():
+    federation = by_columns(made())
+    model = up.LinearRegression(scores=None).fit(federation, "y")
+    with pytest.raises(DataError, match="One silo alone has the response"):
+        model.score(federation)
+    with pytest.raises(DataError, match="nobody may predict"):
+        model.predict(federation)
+
+
+def test_mixtures_are_a_function_of_the_rows():
+    check_step(own_mixtures, made(), columns=[*NAMES, "y"],
+               target="y", width=9, scaled=True)  # fmt: skip
+
+
+def of_joined(twin):
+    def fitted(X, y):
+        twin.fit(X[:, :-1], X[:, -1])
+        return {"intercept_": twin.intercept_}
+
+    return fitted
+
+
+COLUMNS = {"y": ["f"], "partition": "columns", "generate_only": True}
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        *check_estimator(
+            up.LinearRegression(),
+            pooled=of_joined(sklearn.linear_model.LinearRegression()),
+            **COLUMNS,
+        ),
+        *check_estimator(
+            up.Ridge(2.0),
+            pooled=of_joined(sklearn.linear_model.Ridge(2.0)),
+            **COLUMNS,
+        ),
+    ],
+    ids=repr,
+)
+def test_convention(check):
+    check()
