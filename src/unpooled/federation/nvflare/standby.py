@@ -165,9 +165,12 @@ class JobProcess(JobHandleSpec):
         """Kill it, with what it started; one that has not begun, as soon as it has."""
         with self._lock:
             self._unwanted = True
-            if self.pid is not None and self._status is None:
+            if self.pid is None or self._status is not None:
+                return
+            # Just begun, it has no group of its own yet.
+            for kill in (os.killpg, os.kill):
                 with contextlib.suppress(ProcessLookupError):
-                    os.killpg(self.pid, signal.SIGKILL)
+                    kill(self.pid, signal.SIGKILL)
 
     def poll(self) -> Any:
         """Return NVFlare's code of how it ended, or of that it has not."""
