@@ -86,6 +86,8 @@ def record_for(
 
 
 def _has_names(value: Any) -> bool:
+    if isinstance(value, list):
+        return any(isinstance(item, str) for item in value)
     return isinstance(value, dict) and "texts" in value
 
 

@@ -120,6 +120,15 @@ def test_new_people_are_predicted_before_the_response_is_known():
     assert_allclose(model.to_sklearn().predict(new[names]), found, rtol=RTOL)
 
 
+def test_silos_that_follow_know_the_model_though_not_the_others_names():
+    federation = by_columns(made(), "three", follow=True)
+    alone = by_columns(made(), "three")
+    for kind in (up.LinearRegression, up.Ridge):
+        ours, theirs = kind().fit(federation, "y"), kind().fit(alone, "y")
+        assert_allclose(ours.coef_, theirs.coef_)
+        assert_allclose(ours.predict(federation), theirs.predict(alone))
+
+
 def test_held_out_rows():
     X, names = made(units=[1.0] * 6), in_order("three")
     federation = by_columns(X, "three")
