@@ -10,6 +10,10 @@ from typing import Any
 from integration.consortium import Consortium
 from unpooled.party.memory.audit_log import AuditLog
 
+# What is said where va's process ended: by its name where the others were asked whether
+# they are there, otherwise by the names of all whose answers were cut off.
+LOST = r"va did not answer|was ended before|ended \("
+
 
 def entries(consortium: Consortium, silo: str, study: str, kind: str = "round") -> int:
     """Count what a silo has written of a study: its rounds, or another kind."""

@@ -115,7 +115,7 @@ class _Pulse:
         if self._asking is None or not self._asking.is_alive():
             names = sorted(self._waiting)
             # Here and not in the thread, which is outside of NVFlare's context.
-            call = collab.get_clients(names)(timeout=4.0 * _PULSE, blocking=False)
+            call = collab.get_clients(names)(timeout=2.0 * _PULSE, blocking=False)
             self._asking = threading.Thread(
                 target=self._see, args=(names, call.alive()), daemon=True
             )
