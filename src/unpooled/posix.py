@@ -1,12 +1,16 @@
-"""What only POSIX systems have, in one file: locks, file modes, sockets in folders.
+"""What only POSIX systems have, in one file: locks, modes, sockets in folders, forks.
 
 On Windows, simulations, study files, reports and the coordinator's end run without
 these; silos and servers are for POSIX systems, because there a key's file can be made
 unreadable for others.
 """
 
+import contextlib
 import os
+import signal
 import socket
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
@@ -73,3 +77,33 @@ def bound_socket(path: Path) -> socket.socket:
     finally:
         os.umask(before)
     return made
+
+
+def forked() -> int:
+    """Copy this process; return 0 in the copy, and the copy's number here.
+
+    The copy leads a session and a process group of its own. It has the thread alone
+    that called this, so others must not hold locks that it takes.
+    """
+    with warnings.catch_warnings():
+        # Of threads of libraries, such as allocators, which see to themselves.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
+    if pid == 0:
+        os.setsid()
+    return pid
+
+
+def kill_copy(pid: int) -> None:
+    """Kill a process that `forked` made, with all that it started."""
+    # Just begun, it has no group of its own yet.
+    for kill in (os.killpg, os.kill):
+        with contextlib.suppress(ProcessLookupError):
+            kill(pid, signal.SIGKILL)
+
+
+def ended_copies() -> Iterator[tuple[int, int]]:
+    """Yield number and exit status, negative for a signal, of copies that ended."""
+    with contextlib.suppress(ChildProcessError):  # none is left
+        while (found := os.waitpid(-1, os.WNOHANG)) != (0, 0):
+            yield found[0], os.waitstatus_to_exitcode(found[1])

@@ -15,7 +15,8 @@ from small_study import COLUMNS, text_of, write_data
 from source_trees import FILES, ROOT, nodes, nodes_of
 
 MODULES = {"fcntl", "grp", "posix", "pwd", "resource", "termios", "tty", "pty"}
-NAMES = {"AF_UNIX", "fchmod", "fchown", "fork", "geteuid", "getuid", "umask", "uname"}
+NAMES = {"AF_UNIX", "fchmod", "fchown", "fork", "geteuid", "getuid", "killpg", "setsid"}
+NAMES |= {"umask", "uname", "waitpid"}
 
 AS_IF_WINDOWS = f"""
 import builtins, os, socket, sys, warnings

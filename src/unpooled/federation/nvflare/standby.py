@@ -28,7 +28,6 @@ import socket
 import subprocess
 import sys
 import threading
-import warnings
 from collections import deque
 from pathlib import Path
 from typing import Any, final
@@ -47,6 +46,7 @@ from nvflare.utils.job_launcher_utils import (
 )
 
 from unpooled.federation.nvflare.jobs import CONTROLLER, EXECUTOR
+from unpooled.posix import ended_copies, forked, kill_copy
 from unpooled.protocol.library_build import is_installed, library_build
 
 log = logging.getLogger("unpooled.engine")
@@ -165,12 +165,8 @@ class JobProcess(JobHandleSpec):
         """Kill it, with what it started; one that has not begun, as soon as it has."""
         with self._lock:
             self._unwanted = True
-            if self.pid is None or self._status is not None:
-                return
-            # Just begun, it has no group of its own yet.
-            for kill in (os.killpg, os.kill):
-                with contextlib.suppress(ProcessLookupError):
-                    kill(self.pid, signal.SIGKILL)
+            if self.pid is not None and self._status is None:
+                kill_copy(self.pid)
 
     def poll(self) -> Any:
         """Return NVFlare's code of how it ended, or of that it has not."""
@@ -285,7 +281,8 @@ def stand_by(kind: str) -> None:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     unread = b""
     while True:
-        _tell_ends(kit)
+        for pid, status in ended_copies():
+            _tell(kit, {"ended": pid, "status": status})
         ready, _, _ = select.select([kit, ended], [], [])
         if ended in ready:
             ended.recv(2**12)
@@ -323,28 +320,15 @@ def _load(kind: str) -> None:
         getattr(package, name)  # which loads the module that defines it
 
 
-def _tell_ends(kit: socket.socket) -> None:
-    """Tell the kit's process of the processes of jobs that have ended."""
-    with contextlib.suppress(ChildProcessError):  # none is left
-        while (found := os.waitpid(-1, os.WNOHANG)) != (0, 0):
-            status = os.waitstatus_to_exitcode(found[1])
-            _tell(kit, {"ended": found[0], "status": status})
-
-
 def _is_copy(kit: socket.socket) -> bool:
     """Fork; return whether this is the job's process."""
     try:
-        with warnings.catch_warnings():
-            # It has no threads but those that libraries take through a fork.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            pid = os.fork()
+        pid = forked()
     except OSError:
         log.exception("No process could be started for a job")
         _tell(kit, {})
         return False
     if pid == 0:
-        # As NVFlare has it: a job is stopped with all that it started.
-        os.setsid()
         kit.detach()
         quiet = os.open(os.devnull, os.O_RDONLY)
         os.dup2(quiet, 0)
