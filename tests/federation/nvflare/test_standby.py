@@ -189,7 +189,9 @@ def test_copies_do_not_draw_the_same_numbers(kit):
     )
     with theirs:
         process = subprocess.Popen(
-            [sys.executable, "-c", script], stdin=theirs, stdout=subprocess.PIPE
+            [sys.executable, "-c", script],
+            stdin=theirs.fileno(),
+            stdout=subprocess.PIPE,
         )
     command = [sys.executable, "-m", PROGRAMS[SiloLauncher]]
     job = {"command": command, "environment": {}}
@@ -212,7 +214,7 @@ def test_a_library_that_was_replaced_is_loaded_anew(tmp_path, replaced):
     with theirs:
         standby = subprocess.Popen(
             [sys.executable, "-m", "unpooled.federation.nvflare.standby", "silo", "."],
-            stdin=theirs,
+            stdin=theirs.fileno(),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
