@@ -281,7 +281,7 @@ def _layout_known_to(party: Party, parties: tuple[str, ...]) -> Layout:
         else tuple(f"{name}: {j}" for j in range(assumed))
         for name in parties
     }
-    return Layout("columns", columns, rows)
+    return Layout("columns", columns, rows, known_to=party.name)
 
 
 def _refusals(

@@ -539,7 +539,9 @@ class LinearRegression(LeastSquares, Inference):
                 "clusters nor site_effects."
             )
         found = self._solve_by_parties(federation, y, alpha=0.0)
-        N, p = found.N, len(self.predictors_)
+        # A silo's own plan assumes how many columns the others have.
+        p = min(len(self.predictors_), found.N - 2)
+        N = found.N
         self.dof_ = float(N - p - 1)
         variance = found.residual / self.dof_
         self.intercept_se_ = float(np.sqrt(variance * found.intercept_variance))

@@ -116,7 +116,11 @@ def local_image(kept: Any, *, width: int, ceiling: float) -> dict[str, Any]:
     ),
     centre=release("l", meaning="the predictors' means in the same space"),
     response=release("l", meaning="products of the response with the same space"),
-    squares=release("", meaning="sum of squares of the response about its mean"),
+    squares=release(
+        "",
+        meaning="total sum of squares of the response (its squared deviations from its "
+        "mean, added)",
+    ),
     mean=release("", meaning="mean of the response"),
 )
 def local_products(
@@ -148,13 +152,19 @@ def local_products(
         "mean": public("", "the response's mean, which only silos can open"),
     },
     r2=release("", meaning="coefficient of determination"),
-    residual=release("", meaning="sum of squared residuals"),
+    residual=release(
+        "",
+        meaning="residual sum of squares (squared differences between response and "
+        "prediction, added)",
+    ),
     intercept=release("", meaning="the intercept"),
     intercept_variance=release(
-        "", meaning="variance of the intercept, for residuals of variance 1"
+        "", meaning="variance of the intercept, in units of the errors' variance"
     ),
     condition=release(
-        "", meaning="smallest eigenvalue of the predictors' products, to the largest"
+        "",
+        meaning="ratio of eigenvalues (how nearly one predictor is a combination of "
+        "the others)",
     ),
     coef=stays("p", meaning="the regression coefficients of the silo's own columns"),
     error=stays("p", meaning="their standard errors"),
@@ -300,7 +310,9 @@ def fitted_by_parties(federation: Federation, roles: Roles, *, alpha: float) -> 
     """
     N, p = int(federation.n_rows or 0), len(roles.predictors)
     target = roles.response
-    if alpha == 0.0:
+    planned = federation.coordinator.planned
+    # A silo's own plan assumes how many columns the others have.
+    if alpha == 0.0 and not (planned and federation.layout.known_to):
         check_enough_rows(N, p, 1)
     width = min(p + _MORE, N)
     scaled = alpha == 0.0
@@ -319,7 +331,6 @@ def fitted_by_parties(federation: Federation, roles: Roles, *, alpha: float) -> 
     )
     totals = {name: float(value) for name, value in found.items()}
     condition = totals.pop("condition")
-    planned = federation.coordinator.planned
     if alpha == 0.0 and not planned and not condition > _SINGULAR * p:
         raise DataError(
             "The predictors of all silos together are constant or collinear, so the "
