@@ -4,6 +4,7 @@ import abc
 import copy
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -383,6 +384,22 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
             value = getattr(self, name)
             setattr(twin, name, value.copy() if isinstance(value, Array) else value)
         return twin
+
+
+def described(federation: Federation, columns: Sequence[str]) -> Federation:
+    """Return a description of some columns of a column partition.
+
+    A party may have none of them, so it is not for making rounds.
+    """
+    wanted = set(columns)
+    by_party = {
+        party: tuple(name for name in own if name in wanted)
+        for party, own in federation.columns_of.items()
+    }
+    view = federation.over(federation.coordinator)
+    columns_of = {party: own for party, own in by_party.items() if own}
+    view.layout = replace(federation.layout, columns_of=columns_of)
+    return view
 
 
 def fitted_names(model: Any) -> list[str]:

@@ -451,7 +451,7 @@ class Session:
             return run_incrementally(step, view, request.view_digest, public, cache)
         label = self._table.label if "y" in step.reads else None
         inputs = {"kept": kept, "inbox": inbox, "party": self.party}
-        inputs["columns"] = view.columns
+        inputs |= {"columns": view.columns}
         if "dictionary" in step.reads:
             inputs["dictionary"] = view.dictionary
         return run_step(step, view, label, inputs, public)

@@ -33,7 +33,7 @@ from unpooled.federation.federation import Federation
 from unpooled.linalg.generalized_eigen import check_definite, solved
 from unpooled.linalg.settled import Arrays, near, settled
 from unpooled.models import moments
-from unpooled.models.base import FederatedEstimator, check_federation
+from unpooled.models.base import FederatedEstimator, check_federation, described
 from unpooled.models.metrics.regression import r2_score
 from unpooled.models.moments import pooled_mean, pooled_scatter
 from unpooled.models.parameter_checks import check_choice
@@ -56,12 +56,10 @@ from unpooled.models.regression.linear_columns import (
     local_image,
     local_predictions,
     local_products,
-    of_predictors,
     own_coefficients,
     own_mixtures,
     own_predictions,
     predicted_by_parties,
-    roles_between,
     shown_by_parties,
     shown_coefficients,
 )
@@ -176,7 +174,7 @@ class LeastSquares(RegressorMixin, FederatedEstimator):
     def _solve_by_parties(self, federation: Federation, y: Any, alpha: float) -> Totals:
         """Set what the coordinator learns of a column partition; three rounds."""
         check_choice("scores", self.get_params()["scores"], SCORES)
-        roles = roles_between(federation, y)
+        roles = Roles.of(federation, y)
         found = fitted_by_parties(federation, roles, alpha=alpha)
         self.intercept_, self.r2_ = found.intercept, found.r2
         self.rmse_ = float(np.sqrt(found.residual / found.N))
@@ -186,7 +184,7 @@ class LeastSquares(RegressorMixin, FederatedEstimator):
 
     def _inputs(self, federation: Federation, y: Any) -> Federation:
         if federation.partition == "columns":
-            return of_predictors(federation, self.predictors_)
+            return described(federation, self.predictors_)
         clusters = self.get_params().get("clusters")
         roles = Roles.of(federation, y, clusters=clusters)
         return federation.select(roles.predictors)

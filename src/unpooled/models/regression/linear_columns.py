@@ -26,7 +26,7 @@ opens.
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
@@ -122,12 +122,13 @@ def local_image(kept: Any, *, width: int, ceiling: float) -> dict[str, Any]:
         "mean, added)",
     ),
     mean=release("", meaning="mean of the response"),
+    basis=stays("N l", until="fit", meaning="orthonormal coordinates of that space"),
 )
 def local_products(
     kept: Any, columns: Sequence[str], *, target: str, image: Float[Array, "N l"]
 ) -> dict[str, Any]:
     """Release products in the space of all predictors; others have no response."""
-    Q, _ = _orthonormal(image)
+    Q = _orthonormal(image)
     predicts = _predicts(columns, target)
     B = Q.T @ kept["rows"][:, predicts]
     # Without a response the sums are over no column.
@@ -138,13 +139,13 @@ def local_products(
         "response": Q.T @ y,
         "squares": np.asarray(y @ y),
         "mean": kept["mean"][~predicts].sum(),
+        "basis": Q,
     }
 
 
 @summed(
     by="party",
     takes={
-        "image": public("N l", "coordinates in the predictors' space, from the silos"),
         "gram": public("l l", "products of the predictors, which only silos can open"),
         "centre": public("l", "the predictors' means, which only silos can open"),
         "response": public("l", "products of the response, which only silos can open"),
@@ -178,18 +179,19 @@ def own_coefficients(
     n_predictors: int,
     dof: int,
     alpha: float,
-    image: Float[Array, "N l"],
     gram: Float[Array, "l l"],
     centre: Float[Array, " l"],
     response: Float[Array, " l"],
     squares: Float[Array, ""],
     mean: Float[Array, ""],
 ) -> dict[str, Any]:
-    """Keep the silo's own coefficients; release shares of what is about all columns.
+    """Keep the coefficients of the silo's own columns; release its share of the fit.
 
-    All silos compute the same, so each releases an equal share.
+    All silos compute the same goodness of fit, so each releases an equal share.
     """
-    Q, rank = _orthonormal(image)
+    Q = kept["basis"]
+    # The squares of an orthonormal factor add up to its rank.
+    rank = round(float(np.sum(Q**2)))
     values, V = scipy.linalg.eigh(gram)
     values, V = values[-rank:], V[:, -rank:]
     largest = max(float(values[-1]), np.finfo(float).tiny)
@@ -256,19 +258,6 @@ def own_predictions(
     return {"predictions": predictions + intercept}
 
 
-def roles_between(federation: Federation, y: Any) -> Roles:
-    """Return predictors and response of a column partition.
-
-    A silo that follows knows the names of its own columns alone, and their number.
-    """
-    names = federation.feature_names
-    if federation.layout.known_to and isinstance(y, str | list) and len(names) > 1:
-        target = y if isinstance(y, str) else str(y[0])
-        if target not in names:
-            return Roles(list(names[1:]), None, target)
-    return Roles.of(federation, y)
-
-
 @final
 @dataclass(frozen=True)
 class Totals:
@@ -326,7 +315,6 @@ def fitted_by_parties(federation: Federation, roles: Roles, *, alpha: float) -> 
         n_predictors=p,
         dof=N - p - 1,
         alpha=alpha,
-        **image,
         **products,
     )
     totals = {name: float(value) for name, value in found.items()}
@@ -368,30 +356,17 @@ def shown_by_parties(
     return coef[predicts], error[predicts]
 
 
-def of_predictors(federation: Federation, names: Sequence[str]) -> Federation:
-    """Return a description of some columns; it is not for making rounds."""
-    view, layout = federation.over(federation.coordinator), federation.layout
-    chosen = {
-        party: tuple(name for name in own if name in names)
-        for party, own in layout.columns_of.items()
-    }
-    view.layout = replace(
-        layout, columns_of={party: own for party, own in chosen.items() if own}
-    )
-    return view
-
-
 def _predicts(columns: Sequence[str], target: str) -> Bool[Array, " p"]:
     """Return which columns are predictors."""
     return np.array([name != target for name in columns], dtype=bool)
 
 
-def _orthonormal(image: Float[Array, "N l"]) -> tuple[Float[Array, "N l"], int]:
-    """Return the orthonormal factor of the polar decomposition, and the rank.
+def _orthonormal(image: Float[Array, "N l"]) -> Float[Array, "N l"]:
+    """Return the orthonormal factor of the polar decomposition.
 
     Unlike singular vectors it varies continuously with the image: silos whose
     processors round differently have the same to rounding.
     """
     U, values, Vt = scipy.linalg.svd(image, full_matrices=False)
-    rank = int(np.count_nonzero(values > _SINGULAR * len(values) * values[0]))
-    return U[:, :rank] @ Vt[:rank], rank
+    rank = np.count_nonzero(values > _SINGULAR * len(values) * values[0])
+    return U[:, :rank] @ Vt[:rank]

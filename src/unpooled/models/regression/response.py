@@ -65,7 +65,9 @@ class Roles:
     ) -> "Roles":
         """Return the roles for `y`, which names the response.
 
-        A column of `clusters` has no role in the model, and is left out.
+        A column of `clusters` has no role in the model, and is left out. A silo that
+        follows a column partition knows the names of its own columns alone: where the
+        response is another's, one of the others' numbered columns is left out for it.
         """
         names = federation.feature_names
         if y is None or (isinstance(y, str) and y == federation.label):
@@ -74,7 +76,8 @@ class Roles:
                 "is no column; leave it out when the federation is made."
             )
         named = [y] if isinstance(y, str) else list(y)
-        if len(named) != 1 or named[0] not in names:
+        elsewhere = bool(federation.layout.known_to) and not set(named) & set(names)
+        if len(named) != 1 or not (elsewhere or named[0] in names):
             raise DataError(f"y={y!r}: name one of the columns {', '.join(names)}.")
         response = str(named[0])
         if offset is not None and (offset not in names or offset == response):
@@ -89,6 +92,8 @@ class Roles:
             )
         others = (response, offset, clusters)
         predictors = [name for name in names if name not in others]
+        if elsewhere:
+            predictors.pop()
         if not predictors:
             raise DataError("No column is left that could predict the response.")
         return cls(predictors, offset, response)

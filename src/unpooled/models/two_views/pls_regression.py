@@ -25,7 +25,6 @@ Wegelin, A survey of partial least squares (PLS) methods, 2000, section 4.1.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, final
 
 import numpy as np
@@ -36,7 +35,7 @@ from unpooled.federation.federation import Federation
 from unpooled.linalg.partial_least_squares import partial_least_squares, rotations
 from unpooled.linalg.regression_fit import importance, response_fit
 from unpooled.linalg.score_pairs import cosines, score_pairs
-from unpooled.models.base import check_federation
+from unpooled.models.base import check_federation, described
 from unpooled.models.moments import complete
 from unpooled.models.parameter_checks import check_choice, component_count
 from unpooled.models.two_views.base import Predicting
@@ -351,7 +350,7 @@ class PLSRegression(PartialLeastSquares, Predicting):
 
     def _inputs(self, federation: Federation, y: Any) -> Federation:
         if federation.partition == "columns":
-            return _of_party(federation, self.x_party_)
+            return described(federation, self.x_columns_)
         return super()._inputs(federation, y)
 
     def predict(self, X: Any) -> Any:
@@ -427,10 +426,3 @@ def _party_named(y: Any, columns_of: Mapping[str, Sequence[str]]) -> str | None:
     if len(names) == 1 and names[0] in columns_of:
         return names[0]
     return next((p for p, own in columns_of.items() if set(own) == set(names)), None)
-
-
-def _of_party(federation: Federation, party: str) -> Federation:
-    """Return a description of one party's columns; it is not for making rounds."""
-    view, layout = federation.over(federation.coordinator), federation.layout
-    view.layout = replace(layout, columns_of={party: layout.columns_of[party]})
-    return view
