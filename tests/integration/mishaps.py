@@ -10,8 +10,8 @@ from typing import Any
 from integration.consortium import Consortium
 from unpooled.party.memory.audit_log import AuditLog
 
-# What is said where va's process ended: by its name where the others were asked whether
-# they are there, otherwise by the names of all whose answers were cut off.
+# The error after va's process has ended. It names va if the others were asked meanwhile
+# whether they are there, and otherwise all silos whose answers were cut off.
 LOST = r"va did not answer|was ended before|ended \("
 
 

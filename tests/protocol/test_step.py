@@ -164,7 +164,8 @@ def test_a_step_reads_rows_labels_and_kept_things_only():
     for wrong in (lambda rows: 0, lambda X, table: 0, lambda *args: 0):
         with pytest.raises(
             TypeError,
-            match="may read X, cells, columns, dictionary, inbox, kept, party, sums, y",
+            match="may read X, cells, columns, dictionary, inbox, kept, party, sums, "
+            "y, not",
         ):
             summed(out="p")(wrong)
     with pytest.raises(ValueError, match='choose "rows" or "party"'):

@@ -179,12 +179,12 @@ def test_it_ends_with_the_kits_process(kit):
 
 def test_copies_do_not_draw_the_same_numbers(kit):
     """Where scikit-learn draws from NumPy's one generator."""
-    draws = 'import numpy; print("drawn", numpy.random.rand())'
     ours, theirs = socket.socketpair()
     script = (
-        "import runpy, sys\n"
+        "import numpy, runpy\n"
         "from unpooled.federation.nvflare import standby\n"
-        f"runpy.run_module = lambda *a, **k: exec({draws!r})\n"
+        "draws = lambda *a, **k: print('drawn', numpy.random.rand())\n"
+        "runpy.run_module = draws\n"
         "standby.stand_by('silo')\n"
     )
     with theirs:

@@ -147,7 +147,7 @@ class SiloLauncher(StandbyLauncher):
 
 @final
 class JobProcess(JobHandleSpec):
-    """A job's process, which is no child of the kit's: told of by its parent.
+    """The process of a job: not a child of the kit's process, but of the standby.
 
     Attributes
     ----------
