@@ -1,16 +1,24 @@
 """`unpooled run` and `results`: every family ends well and shows its results."""
 
 import csv
+import io
 import json
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import openpyxl
 import polars
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
 
 from command_line import call, one_red_line, too_wide, write_study
 from tiers import mostly_slow
+from unpooled.cli.results_tables import exhibits
+from unpooled.results.exhibits import Column, Exhibit, Table
+from unpooled.results.summary import Summary
 
 NAMES = list("abcdef")
 OPEN = """[policy]
@@ -194,3 +202,25 @@ def test_a_run_of_an_earlier_version_gets_its_results_when_it_is_resumed(tmp_pat
 
 def test_results_of_no_run_are_one_red_line(tmp_path):
     assert "state.json" in one_red_line(call("results", tmp_path))
+
+
+@given(data=st.data(), width=st.integers(40, 200))
+def test_a_table_wider_than_the_terminal_has_every_cell(data, width):
+    words = st.text(alphabet="abcxyz", min_size=1, max_size=9)
+    texts = st.lists(words, min_size=1, max_size=4).map(" ".join)
+    kinds = data.draw(st.lists(st.sampled_from(["text", "number", "df"]), max_size=12))
+    columns = [Column(data.draw(texts), kind, "c") for kind in ["text", *kinds]]
+    numbers = st.integers(-9, 10**5)
+    rows = [
+        [data.draw(texts if c.kind == "text" else numbers) for c in columns]
+        for _ in range(3)
+    ]
+    table = Table("t", columns, rows)
+    console = Console(width=width, file=io.StringIO(), color_system=None)
+    console.print(*exhibits(Summary("a model", [Exhibit("Found", "", [table])])))
+    lines = console.file.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    shown = Counter(" ".join(lines).split())
+    headings = [c.heading for c in columns]
+    cells = " ".join(cell for row in [headings, *table.shown] for cell in row)
+    assert not Counter(cells.split()) - shown

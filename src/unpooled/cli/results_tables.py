@@ -1,9 +1,9 @@
 """Results of fitted models and of runs on the terminal, in 80 columns or more."""
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, final
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.text import Text
 
 from unpooled.cli.tables import PROTECTION, left_table, part, table
@@ -15,8 +15,11 @@ if TYPE_CHECKING:
     from unpooled.results.summary import Summary
     from unpooled.study import Run, Study
 
-_WIDTH, _GAP = 80, 3  # letters; a table without room for its bars has none
-_BAR = 20  # letters of the longest
+_GAP = 3  # letters between columns
+_BAR = 20  # letters of the longest; a table without room for its bars has none
+# Letters of a column of texts, where there is no room for more: of the first column,
+# of another, and of a single word.
+_LABEL, _TEXT, _WORD = 26, 15, 40
 # Loadings and correlations from here on are bold: the eye finds them in a large table.
 _LARGE = 0.4
 
@@ -62,42 +65,103 @@ def exhibits(summary: "Summary") -> Iterator[RenderableType]:
             content.append(Text())
             if one.caption:
                 content.append(Text(printable(one.caption)))
-            content.append(_grid(one))
+            content.append(_Panels(one))
             if one.notes:
                 content.append(Text(printable(one.notes), "dim"))
         yield Group(*content)
 
 
-def _grid(one: "Table") -> RenderableType:
+@final
+class _Panels:
+    """A table, in as many parts below each other as its columns need.
+
+    Each part begins with the first column, which names the rows, so that no cell is
+    cut off where a table is wider than the terminal.
+    """
+
+    def __init__(self, shown: "Table") -> None:
+        self._table = shown
+
+    def __rich_console__(
+        self, console: Console, options: ConsoleOptions
+    ) -> Iterator[RenderableType]:
+        least = [_width(self._table, j) for j in range(len(self._table.columns))]
+        # Columns move together before the table is parted.
+        fitting = (_panels(least, gap, options.max_width) for gap in (_GAP, _GAP - 1))
+        panels = next((one for one in fitting if len(one) == 1), None)
+        panels = panels or _panels(least, _GAP, options.max_width)
+        for number, columns in enumerate(panels):
+            if number:
+                yield Text()
+            yield _grid(self._table, columns, least, options.max_width)
+
+
+def _panels(widths: Sequence[int], gap: int, most: int) -> list[list[int]]:
+    """Return which columns stand side by side, each time after the first column."""
+    panels = [[0]]
+    for j in range(1, len(widths)):
+        columns = [*panels[-1], j]
+        needed = sum(widths[i] for i in columns) + gap * (len(columns) - 1)
+        if needed > most and len(panels[-1]) > 1:
+            panels.append([0, j])
+        else:
+            panels[-1].append(j)
+    return panels
+
+
+def _grid(
+    one: "Table", columns: Sequence[int], least: Sequence[int], most: int
+) -> RenderableType:
+    """Return some columns as wide as the terminal allows, with bars if they fit."""
+    widths = {j: least[j] for j in columns}
+    room = most - sum(widths.values()) - _GAP * (len(columns) - 1)
     grid = table()
-    widths = [_narrowest(one, j) for j in range(len(one.columns))]
-    bars = [_bars(one, j) for j, column in enumerate(one.columns) if column.bar]
-    if sum(widths) + _GAP * len(widths) + _BAR * len(bars) > _WIDTH:
-        bars = []
-    for column, width in zip(one.columns, widths, strict=True):
+    if room < 0:
+        grid.collapse_padding = True
+        room += len(columns) - 1
+    short = {j: _whole(one, j) - widths[j] for j in columns}
+    while wider := [j for j in columns if short[j]][: max(room, 0)]:
+        for j in wider:
+            widths[j], short[j], room = widths[j] + 1, short[j] - 1, room - 1
+    barred = [j for j in columns if one.columns[j].bar]
+    if (_BAR + _GAP) * len(barred) > room or len(columns) < len(one.columns):
+        barred = []
+    for j in columns:
+        column = one.columns[j]
         grid.add_column(
             printable(column.heading),
             justify="right" if column.numeric else "left",
             overflow="fold",
-            min_width=width,
-            # What could not be narrower keeps its width where others are folded.
-            no_wrap=column.numeric and len(printable(column.heading)) <= width,
+            width=widths[j],
         )
-    for _ in bars:
-        grid.add_column("", no_wrap=True, overflow="ellipsis")
+    for _ in barred:
+        grid.add_column("", no_wrap=True)
+    drawn = [_bars(one, j) for j in barred]
     for number, texts in enumerate(one.shown):
         values = one.rows[number]
-        cells = [_cell(*each) for each in zip(one.columns, values, texts, strict=True)]
-        grid.add_row(*cells, *(Text(bar[number], "cyan") for bar in bars))
+        cells = [_cell(one.columns[j], values[j], texts[j]) for j in columns]
+        grid.add_row(*cells, *(Text(bar[number], "cyan") for bar in drawn))
     return grid
 
 
-def _narrowest(one: "Table", j: int) -> int:
+def _width(one: "Table", j: int) -> int:
     """Return how narrow a column can be: numbers and words are not folded."""
     column = one.columns[j]
-    words = printable(column.heading).split()
-    cells = [row[j] for row in one.shown] if column.numeric else []
-    return max(map(len, [*words, *cells]), default=1)
+    texts = [printable(row[j]) for row in one.shown]
+    words = [word for text in texts for word in text.split()]
+    longest = max(map(len, texts if column.numeric else words), default=1)
+    heading = max(map(len, printable(column.heading).split()), default=1)
+    if column.numeric:
+        return max(longest, heading)
+    # A text has room for some words side by side; a very long word is folded.
+    some = min(_whole(one, j), _LABEL if j == 0 else _TEXT)
+    return max(min(longest, _WORD), heading, some)
+
+
+def _whole(one: "Table", j: int) -> int:
+    """Return the width of a column in which nothing is folded."""
+    texts = [*(row[j] for row in one.shown), one.columns[j].heading]
+    return max(len(printable(text)) for text in texts)
 
 
 def _cell(column: "Column", value: "Value", text: str) -> Text:

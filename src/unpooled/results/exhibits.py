@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, final
 
 from unpooled.results.formats import (
+    degrees_of_freedom,
     duration,
     left_out,
     number,
@@ -35,6 +36,7 @@ Kind = Literal[
     "share",
     "p-value",
     "count",
+    "df",
     "seconds",
     "setting",
 ]
@@ -56,6 +58,7 @@ _WRITERS: Mapping[str, Callable[[Any], str]] = {
     "share": per_cent,
     "p-value": probability,
     "count": lambda n: f"{n:,.0f}",
+    "df": degrees_of_freedom,
     "seconds": duration,
     "setting": _setting,
 }
@@ -74,8 +77,8 @@ class Column:
         What the values are: "text"; "figures", numbers that are written out, such as
         "3.1 (0.4)"; "number", a measured number; "signed", a number
         within [-1, 1] such as a loading; "share", a part of 1, which is written as a
-        percentage; "p-value"; "count", a whole number; "seconds"; "setting", a text,
-        number or truth value.
+        percentage; "p-value"; "count", a whole number; "df", degrees of freedom;
+        "seconds"; "setting", a text, number or truth value.
     key : str
         As programs read it, such as "cumulative_share": the heading of the column in
         CSV files and data frames. By default made from `heading`.

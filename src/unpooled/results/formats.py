@@ -57,6 +57,13 @@ def probability(p: float) -> str:
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
+def degrees_of_freedom(x: float) -> str:
+    """Return degrees of freedom, which approximate tests have fractions of."""
+    if not math.isfinite(x):
+        return number(x)
+    return f"{x:,.1f}".removesuffix(".0")
+
+
 def plain_number(x: int | float) -> str:
     """Return a number that a person chose, with the digits that were written."""
     return f"{x:,g}".replace("-", "−")

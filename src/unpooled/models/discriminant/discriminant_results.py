@@ -49,9 +49,9 @@ def _tests_of_means(model: "LinearDiscriminantAnalysis") -> Exhibit:
             Column("Test"),
             Column("Value", "number"),
             Column("F", "number"),
-            Column("Degrees of freedom", "number", "num_df"),
-            Column("and", "number", "den_df"),
-            Column("p", "p-value"),
+            Column("df1", "df", "num_df"),
+            Column("df2", "df", "den_df"),
+            Column("p-value", "p-value", "p"),
         ),
         [
             (

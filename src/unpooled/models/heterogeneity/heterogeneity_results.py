@@ -21,8 +21,8 @@ _NO_BOX = (
 _HEAD = (
     Column("Share between silos", "share", "eta_squared", bar=True),
     Column("F", "number", "f_statistic"),
-    Column("df1", "count", "df_between"),
-    Column("df2", "count", "df_within"),
+    Column("df1", "df", "df_between"),
+    Column("df2", "df", "df_within"),
     Column("p-value", "p-value"),
     Column("p-value, adjusted", "p-value", "p_adjusted"),
     Column("p-value, variances", "p-value", "spread_p_value"),
@@ -127,8 +127,8 @@ def _multivariate_tests(model: "Heterogeneity") -> Exhibit:
         Column("Statistic", "number"),
         Column("Distribution"),
         Column("Approximation", "number"),
-        Column("df1", "setting", "df_1"),
-        Column("df2", "setting", "df_2"),
+        Column("df1", "df", "df_1"),
+        Column("df2", "df", "df_2"),
         Column("p-value", "p-value"),
     )
     table = Table("multivariate_tests", heads, rows, note=note)

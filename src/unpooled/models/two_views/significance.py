@@ -64,7 +64,7 @@ def columns_of_test() -> tuple[Column, ...]:
         Column("Correlation", "number", bar=True),
         Column("Wilks’ lambda", "number"),
         Column("Bartlett’s statistic", "number"),
-        Column("Degrees of freedom", "count"),
+        Column("Degrees of freedom", "df"),
         Column("p-value", "p-value"),
     )
 
