@@ -155,7 +155,12 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
                 done = clone(model).fit(federation.select(own))
             fitted.append((done, own))
         if not fitted:
-            raise DataError("No transform has a column to read.")
+            raise DataError(
+                f"No transform has a column to read: none of "
+                f"{listing(federation.feature_names)} is chosen by "
+                f"{' or '.join(repr(of) for _, of in self.parts())}. A pattern is of "
+                f'names; kind="numeric" and kind="categorical" choose by kind.'
+            )
         self.fitted_ = [model for model, _ in fitted]
         self.columns_ = [np.array(own, dtype=object) for _, own in fitted]
 
