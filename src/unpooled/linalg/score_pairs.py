@@ -38,12 +38,15 @@ class ScorePairs:
         unit scores, the entry of largest magnitude is positive.
     gaps : (k,) array
         Distance of each pair's singular value from the nearest other one.
+    covariances : (l,) array
+        The singular values; without deflation of all pairs, not only of k.
     """
 
     weights: Float[Array, "w k"]
     own: Float[Array, "N k"]
     other: Float[Array, "N k"]
     gaps: Float[Array, " k"]
+    covariances: Float[Array, " l"]
 
 
 def score_pairs(
@@ -66,26 +69,43 @@ def score_pairs(
         before the next pair: neither (PLSSVD, all singular vectors at once), both
         (PLSCanonical), or the view that predicts (PLSRegression).
     """
-    left, right = own, other
     k = min(k, own.shape[1], other.shape[1])
-    weights, gaps = np.zeros((own.shape[1], k)), np.zeros(k)
+    if any(deflated):
+        return _deflated_pairs(own, other, k, deflated)
+    U, s, Vt = scipy.linalg.svd(own.T @ other)
+    firm = s[:k] > NOTHING * s[0]
+    weights, others = U[:, :k] * firm, Vt[:k].T * firm
+    t, u = own @ weights, other @ others
+    signs = _signs(t, u)
+    t *= signs
+    u *= signs
+    gaps = np.array([_gap(s, i) for i in range(k)]) * firm
+    return ScorePairs(weights * signs, t, u, gaps, s)
+
+
+def _deflated_pairs(
+    own: Float[Array, "N w"],
+    other: Float[Array, "N _"],
+    k: int,
+    deflated: tuple[bool, bool],
+) -> ScorePairs:
+    """Return the first pair of what earlier pairs left over, k times."""
+    left, right, first = own, other, 0.0
+    weights, gaps, values = np.zeros((own.shape[1], k)), np.zeros(k), np.zeros(k)
     t, u = np.zeros((2, len(own), k))
-    U, s, Vt = scipy.linalg.svd(left.T @ right)
-    first = s[0]
     for j in range(k):
-        if any(deflated) and j:
+        if j:
             left = _without(left, t[:, j - 1]) if deflated[0] else left
             right = _without(right, u[:, j - 1]) if deflated[1] else right
-            U, s, Vt = scipy.linalg.svd(left.T @ right)
-        # With deflation the first pair of what is left, otherwise pair j.
-        i = 0 if any(deflated) else j
-        if s[i] <= NOTHING * first:
+        U, s, Vt = scipy.linalg.svd(left.T @ right)
+        first = first or s[0]
+        if s[0] <= NOTHING * first:
             break
-        t[:, j], u[:, j] = left @ U[:, i], right @ Vt[i]
-        sign = _sign(t[:, j], u[:, j])
-        weights[:, j], t[:, j], u[:, j] = sign * U[:, i], sign * t[:, j], sign * u[:, j]
-        gaps[j] = _gap(s, i)
-    return ScorePairs(weights, t, u, gaps)
+        t[:, j], u[:, j] = left @ U[:, 0], right @ Vt[0]
+        sign = _signs(t[:, j : j + 1], u[:, j : j + 1])[0]
+        weights[:, j], t[:, j], u[:, j] = sign * U[:, 0], sign * t[:, j], sign * u[:, j]
+        gaps[j], values[j] = _gap(s, 0), s[0]
+    return ScorePairs(weights, t, u, gaps, values)
 
 
 def errors(
@@ -134,7 +154,8 @@ def errors(
 
 def cosines(T: Float[Array, "N k"], U: Float[Array, "N k"]) -> Float[Array, " k"]:
     """Return the cosine between each pair of columns; 0 where one column is zero."""
-    lengths = np.linalg.norm(T, axis=0) * np.linalg.norm(U, axis=0)
+    squares = (np.einsum("Nk,Nk->k", Z, Z) for Z in (T, U))
+    lengths = np.prod(np.sqrt(list(squares)), axis=0)
     return np.einsum("Nk,Nk->k", T, U) / np.where(lengths > 0, lengths, 1.0)
 
 
@@ -160,9 +181,14 @@ def _orthonormal(block: Float[Array, "p l"]) -> Float[Array, "p l"]:
     return basis
 
 
-def _sign(t: Float[Array, " N"], u: Float[Array, " N"]) -> float:
-    joint = t / np.linalg.norm(t) + u / np.linalg.norm(u)
-    return 1.0 if joint[np.abs(joint).argmax()] >= 0 else -1.0
+def _signs(t: Float[Array, "N k"], u: Float[Array, "N k"]) -> Float[Array, " k"]:
+    joint = _unit(t) + _unit(u)
+    return np.where(joint.max(axis=0) >= -joint.min(axis=0), 1.0, -1.0)
+
+
+def _unit(t: Float[Array, "N k"]) -> Float[Array, "N k"]:
+    lengths = np.sqrt(np.einsum("Nk,Nk->k", t, t))
+    return t / np.where(lengths > 0, lengths, 1.0)
 
 
 def _gap(s: Float[Array, " l"], i: int) -> float:

@@ -7,7 +7,8 @@ from numpy.testing import assert_allclose
 
 from silo_rows import view_of
 from unpooled import CCA, Policy, plan, simulate
-from unpooled.errors import DataError, ReleaseRefusedError
+from unpooled.errors import ConvergenceError, DataError, ReleaseRefusedError
+from unpooled.models.two_views import cca_spans
 
 N = 150
 
@@ -135,28 +136,104 @@ def test_significance_needs_no_further_release(views):
     assert_allclose(found.wilks[0], np.prod(1 - np.square(r)), rtol=1e-7)
 
 
-@pytest.mark.parametrize("criterion", ["maxvar", "sumcor"])
-def test_many_people_are_paired_by_the_two_parties(criterion):
+def many(sizes=(5, 4), n=1200):
     rng = np.random.default_rng(1)
-    common = rng.standard_normal((1200, 2))
-    pair = {
-        name: common @ rng.standard_normal((2, p)) + rng.standard_normal((1200, p))
-        for name, p in {"bank": 5, "shop": 4}.items()
+    common = rng.standard_normal((n, 2)) * [2.0, 1.0]
+    return {
+        name: common @ rng.standard_normal((2, p)) + rng.standard_normal((n, p)) + p
+        for name, p in zip(("bank", "shop"), sizes, strict=True)
     }
-    federation = federated(pair)
+
+
+@pytest.mark.parametrize("criterion", ["maxvar", "sumcor"])
+@pytest.mark.parametrize("sizes", [(5, 4), (2, 7)], ids=str)
+@pytest.mark.parametrize("follow", [False, True], ids=["", "followed"])
+def test_many_people_are_paired_by_the_two_parties(criterion, sizes, follow):
+    pair, p = many(sizes), min(sizes)
+    federation = federated(pair, follow=follow)
     ours = CCA(2, criterion=criterion).fit(federation)
-    theirs = RidgeCCA(4).fit(list(pair.values()))
+    theirs = RidgeCCA(p).fit(list(pair.values()))
     scores = theirs.transform(list(pair.values()))
-    r = [np.corrcoef(scores[0][:, j], scores[1][:, j])[0, 1] for j in range(4)]
-    assert_same_scores(ours.transform(federation), [Z[:, :2] for Z in scores])
+    r = [np.corrcoef(scores[0][:, j], scores[1][:, j])[0, 1] for j in range(p)]
     assert_allclose(ours.canonical_correlations_, r[:2], rtol=1e-9)
     assert_allclose(ours.significance().wilks[0], np.prod(1 - np.square(r)), rtol=1e-9)
     shift = 1.0 if criterion == "maxvar" else 0.0
     assert_allclose(ours.eigenvalues_, np.array(r[:2]) + shift, rtol=1e-9)
-    # The coordinator opened nothing about people.
-    assert {line.name for line in federation.ledger if line.direction == "out"} == {
-        *("image", "squares", "correlations", "scores")
+    # The coordinator opened nothing about people, in two rounds.
+    left = {
+        (line.round, line.name, line.visibility)
+        for line in federation.ledger
+        if line.direction == "out"
     }
+    assert left == {
+        (1, "image", "veiled"),
+        *((2, name, "summed") for name in ("squares", "correlations")),
+    }
+    own = ours.transform(federation)
+    assert_same_scores(own, [Z[:, :2] for Z in scores])
+    for Z in own.values():
+        assert_allclose(Z.std(axis=0, ddof=1), 1.0, rtol=1e-10)
+
+
+def test_many_people_whose_columns_are_collinear_or_in_other_units():
+    pair = many()
+    theirs = RidgeCCA(2).fit(list(pair.values())).transform(list(pair.values()))
+    bank = pair["bank"]
+    # Thirty orders of magnitude; a copy of a column, and a constant that is no binary
+    # fraction, so that rounding is left of it.
+    units = 10.0 ** np.linspace(-15.0, 15.0, 5)
+    bank = [bank * units, bank[:, :1] / 4.0, np.full((len(bank), 1), 0.1)]
+    federation = federated({**pair, "bank": np.hstack(bank)})
+    ours = CCA(2).fit(federation)
+    assert_same_scores(ours.transform(federation), theirs, rtol=1e-8)
+    same = CCA(2).fit(federated(pair))
+    assert_allclose(ours.all_correlations_, same.all_correlations_, atol=1e-9)
+
+
+def test_of_many_people_the_other_party_has_no_column(monkeypatch):
+    pair, seen = many(), []
+    pairs = cca_spans.score_pairs
+    monkeypatch.setattr(
+        cca_spans,
+        "score_pairs",
+        lambda own, other, k, **how: seen.append(other) or pairs(own, other, k, **how),
+    )
+    CCA(2).fit(federated(pair))
+    for image, X in zip(reversed(seen), pair.values(), strict=True):
+        Z = image[:, : X.shape[1]]
+        centred = X - X.mean(axis=0)
+        # Orthonormal, of the span of the columns,
+        assert_allclose(Z.T @ Z, np.eye(X.shape[1]), atol=1e-12)
+        assert_allclose(Z @ (Z.T @ centred), centred, atol=1e-9)
+        # and none of them is a column, a principal component or a whitened column.
+        U, _, Vt = np.linalg.svd(centred, full_matrices=False)
+        for known in (centred / np.linalg.norm(centred, axis=0), U, U @ Vt):
+            assert np.abs(known.T @ Z).max() < 0.999
+
+
+def test_many_people_with_equal_correlations_are_refused():
+    rng = np.random.default_rng(0)
+    shared = rng.standard_normal((1200, 2))
+    pair = {name: shared @ rng.standard_normal((2, 3)) for name in ("bank", "shop")}
+    for X in pair.values():
+        X[:, 2] = rng.standard_normal(1200)
+    with pytest.raises(ConvergenceError, match="correlations are equal"):
+        CCA(1).fit(federated(pair))
+
+
+def test_many_people_need_what_their_parties_alone_may_see():
+    rules = {"min_parties": 2, "allow_row_level": "parties"}
+    assert CCA(1).fit(federated(many(), policy=rules)).n_samples_ == 1200
+    with pytest.raises(ReleaseRefusedError, match="allow_row_level"):
+        CCA(1).fit(federated(many(), policy={"min_parties": 2}))
+
+
+def test_many_people_with_many_columns_take_blocks():
+    wide = many((8, 250), n=1001)
+    notes = plan(CCA(1), federated(wide)).notes
+    assert any(
+        "not to send coordinates along all 250 columns" in note for note in notes
+    )
 
 
 def test_what_leaves_are_totals_about_people(views):

@@ -10,6 +10,7 @@ from party_views import N, chosen, federated, images_opened, related
 from unpooled import PLSSVD, PLSCanonical, load, plan, save
 from unpooled.errors import ConvergenceError, DataError, ReleaseRefusedError
 from unpooled.linalg.score_pairs import errors, extended, score_pairs
+from unpooled.models.two_views import pls_columns
 from unpooled.protocol.request import Veiled
 
 TWINS = {
@@ -105,6 +106,23 @@ def test_the_coordinator_does_not_open_the_images(monkeypatch):
     PLSSVD(2).fit(federated(related((5, 4))))
     assert seen
     assert all(isinstance(value, Veiled) for value in seen)
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_the_other_party_has_rows_only_up_to_a_rotation(name, monkeypatch):
+    views, seen, pairs = related((5, 4)), [], pls_columns.score_pairs
+    monkeypatch.setattr(
+        pls_columns,
+        "score_pairs",
+        lambda own, other, k, **how: seen.append(other) or pairs(own, other, k, **how),
+    )
+    TWINS[name][0](2, solver="direct").fit(federated(views))
+    for image, X in zip(reversed(seen), views.values(), strict=True):
+        Z, rows = image[:, : X.shape[1]], (X - X.mean(axis=0)) / X.std(axis=0)
+        rows /= np.linalg.norm(rows)
+        assert_allclose(Z @ Z.T, rows @ rows.T, atol=1e-12)
+        cosines = (rows / np.linalg.norm(rows, axis=0)).T @ Z
+        assert np.abs(cosines / np.linalg.norm(Z, axis=0)).max() < 0.999
 
 
 def test_order_of_parties_changes_nothing():

@@ -11,8 +11,9 @@ party is a view:
 
     any number    max hᵀ (Σ_i Q_i Q_iᵀ) h ("maxvar"), Q_i the whitened views: by Gram
                   matrices or a Krylov iteration, in `cca_columns`
-    two           with regularisation, or many rows: pairs of largest covariance of the
-                  whitened views, by `pls_columns`
+    two           with many rows and not too many columns: angles between the spans of
+                  the views, in `cca_spans`; with regularisation: pairs of largest
+                  covariance of the whitened views, by `pls_columns`
     three, ...    with regularisation, "sumcor": the largest sum of covariances, in
                   `sumcor`
 
@@ -51,6 +52,7 @@ from unpooled.models.generalized_eigen.diagnosis import Diagnosis
 from unpooled.models.parameter_checks import check_choice, check_share, component_count
 from unpooled.models.two_views import (
     cca_columns,
+    cca_spans,
     correlation_errors,
     dgep,
     pls_columns,
@@ -208,10 +210,12 @@ class CCA(Predicting):
 
     On a column partition the totals are about people (Gram matrices, or their products
     with blocks), which every silo must allow; `transform` then discloses the scores of
-    each silo. The silos keep the weights. Two parties with `regularisation`, or with
-    more than 1,000 people, open the totals about people themselves, as those of
-    `PLSSVD`. So do more parties with "sumcor" and `regularisation`, where the
-    coordinator receives inner products of directions of columns only.
+    each silo. The silos keep the weights. Two parties with `regularisation` open the
+    totals about people themselves, as those of `PLSSVD`. So do two parties with more
+    than 1,000 people and at most 40 (k + 4) columns each, in two rounds: each learns
+    the span of the other's columns. So do more parties with "sumcor" and
+    `regularisation`, where the coordinator receives inner products of directions of
+    columns only.
 
     See Also
     --------
@@ -248,6 +252,7 @@ class CCA(Predicting):
         generalized_eigen.local_pair,
         generalized_eigen.local_radii,
         cca_columns,
+        cca_spans,
         pls_columns.local_image,
         pls_columns.local_pairs,
         sumcor,
@@ -479,13 +484,13 @@ class CCA(Predicting):
         if len(widths) == 2:
             self.x_columns_, self.y_columns_ = map(list, columns)
             many = self.solver == "exact" and N > cca_columns.MOST_GRAM_ROWS
-            if c > 0.0 or many:
-                search = self._search(federation, k)
-                # Without a ridge MAXVAR has the same answer, so pairing is only for
-                # sending all directions at once, in one round.
-                if c > 0.0 or search.solver == "direct":
-                    self._fit_pairs(federation, search, k)
-                    return
+            if c > 0.0:
+                self._fit_pairs(federation, k)
+                return
+            # MAXVAR has the same answer.
+            if many and cca_spans.are_narrow(federation, k):
+                self._fit_spans(federation, k)
+                return
         elif c > 0.0 and self.criterion == "sumcor":
             self._fit_sumcor(federation, k)
             return
@@ -526,32 +531,25 @@ class CCA(Predicting):
             random_state=self.random_state,
         )
 
-    def _fit_pairs(
-        self, federation: Federation, search: pls_columns.Search, k: int
-    ) -> None:
+    def _fit_pairs(self, federation: Federation, k: int) -> None:
         """Pair the whitened views of two parties by their largest covariances."""
-        c = float(self.regularisation)
-        # All correlations, for their test, where they cost nothing more.
-        tested = c == 0.0 and search.solver == "direct"
-        widths = [len(names) for names in federation.columns_of.values()]
-        pairs = min(widths) if tested else k
+        c, search = float(self.regularisation), self._search(federation, k)
         federation.keep(
             cca_columns.own_ridge,
             block=search.block,
             seed=search.seed,
             regularisation=c,
         )
-        r, _ = pls_columns.paired_views(
-            federation, search, pairs, deflated=(), converged=k
-        )
+        r, _ = pls_columns.paired_views(federation, search, k, deflated=())
         federation.keep(cca_columns.own_ridge_weights, regularisation=c, k=k)
-        r = np.clip(r, -1.0, 1.0)
-        self.canonical_correlations_ = r[:k].copy()
-        if c == 0.0:
-            self.eigenvalues_ = r[:k] + (self.criterion == "maxvar")
-            self._set_errors()
-        if tested:
-            self.all_correlations_ = r
+        self.canonical_correlations_ = np.clip(r, -1.0, 1.0)
+
+    def _fit_spans(self, federation: Federation, k: int) -> None:
+        """Find the angles between the spans of two parties' columns."""
+        r = cca_spans.paired_spans(federation, k, tol=cca_columns.TOL)
+        self.all_correlations_, self.canonical_correlations_ = r, r[:k].copy()
+        self.eigenvalues_ = r[:k] + (self.criterion == "maxvar")
+        self._set_errors()
 
     def _fit_sumcor(self, federation: Federation, k: int) -> None:
         """Maximise the sum of covariances of three or more parties, with a ridge."""

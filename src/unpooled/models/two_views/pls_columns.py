@@ -25,6 +25,7 @@ Numer. Anal. 2 (1965): bases of both sides, extended in turn.
 Wegelin, A survey of partial least squares (PLS) methods, 2000, section 4.1.
 """
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
@@ -74,12 +75,18 @@ def own_basis(
 def first_directions(Z: Float[Array, "N p"], block: int, seed: int) -> dict[str, Array]:
     """Return Z with a sum of squares of 1 ("rows"), and its first directions ("basis").
 
-    The directions are those of all columns if there are at most `block`, otherwise
-    random ones in the span of the rows, which contains all weights.
+    With at most `block` columns the directions span all of them, and are turned by a
+    rotation that nobody else knows: it is drawn from a digest of the rows. Otherwise
+    they are random ones in the span of the rows, which contains all weights.
     """
     rows, p = Z / (np.linalg.norm(Z) or 1.0), Z.shape[1]
     if p <= block:
-        return {"rows": rows, "basis": np.eye(p, block)}
+        # The columns themselves would be the other silo's to read.
+        secret = hashlib.sha256(np.ascontiguousarray(Z).tobytes()).digest()
+        draws = np.random.default_rng(int.from_bytes(secret, "big"))
+        basis = np.zeros((p, block))
+        basis[:, :p] = np.linalg.qr(draws.standard_normal((p, p)))[0]
+        return {"rows": rows, "basis": basis}
     mixtures = np.random.default_rng(seed).standard_normal((len(rows), block))
     return {"rows": rows, "basis": extended(np.zeros((p, 0)), rows.T @ mixtures, block)}
 
@@ -248,7 +255,6 @@ def paired_views(
     k: int,
     *,
     deflated: Sequence[str],
-    converged: int | None = None,
 ) -> tuple[Float[Array, " k"], int]:
     """Pair the views of two parties; return the scores' correlations, and the rounds.
 
@@ -264,8 +270,6 @@ def paired_views(
         Number of pairs.
     deflated : sequence of str
         The parties whose scores are removed from their view before the next pair.
-    converged : int, optional
-        How many of the pairs must be within the tolerance; None: all k.
 
     Raises
     ------
@@ -283,7 +287,7 @@ def paired_views(
             k=k,
             deflated=list(deflated),
         )
-        worst = float(np.sqrt(np.max(totals["squares"][:converged])))
+        worst = float(np.sqrt(np.max(totals["squares"])))
         # A plan has all the rounds that there may be.
         if n_iter == search.max_rounds if planned else worst <= search.tol:
             return totals["correlations"], n_iter
