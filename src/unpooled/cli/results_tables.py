@@ -8,6 +8,7 @@ from rich.text import Text
 
 from unpooled.cli.tables import PROTECTION, left_table, part, table
 from unpooled.cli.terminal import printable
+from unpooled.protocol.privacy_cost import spent
 from unpooled.results.summary import summaries_of
 
 if TYPE_CHECKING:
@@ -32,7 +33,9 @@ def show_run(console: Console, study: "Study", run: "Run") -> None:
     if run.evaluation is not None:
         show_results(console, "evaluation", run.evaluation.summary())
     left = left_table(run.ledger)
-    part(console, "What left each silo", PROTECTION[study.secure_sum], left)
+    cost = spent(run.ledger)
+    private = () if cost is None else (Text(str(cost)),)
+    part(console, "What left each silo", PROTECTION[study.secure_sum], left, *private)
     part(console, f"Study {study.name} is done", "In the run's folder:")
     files = {
         "results": "results/, for spreadsheets (CSV) and programs (results.json)",

@@ -128,8 +128,8 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
         "private_inputs": (
             "a private release depends on a fitted transform, a fold or a split, which "
             "carries information about the rows without noise",
-            "Scale the columns by public constants in the silos' sources, and fit on "
-            "all rows.",
+            "Scale the columns by a StandardScaler with privacy, or by public "
+            "constants in the silos' sources, and fit on all rows.",
         ),
         "allowed_steps": (
             "the step is not installed in the silo, or not on its list",

@@ -85,6 +85,9 @@ class Release:
         The parties that sent or received it.
     peers : tuple of str
         For exchanged arrays, the neighbours to which or from which they were sent.
+    rho, delta : float
+        Of a total with noise for differential privacy: what it costs each silo, and the
+        δ that was asked for; 0 for all others.
     time : str
         Time at which the coordinator wrote the line, ISO 8601, UTC; empty in a plan.
     hash : str
@@ -107,6 +110,8 @@ class Release:
     hash: str = ""
     seals: Mapping[str, Seal] = field(default_factory=dict)
     peers: tuple[str, ...] = ()
+    rho: float = 0.0
+    delta: float = 0.0
 
     def statement(
         self, party: str, sequence: int, digest: str, library: str = ""
@@ -115,6 +120,7 @@ class Release:
         body = {name: getattr(self, name) for name in _SEALED}
         body |= {"peers": list(self.peers)} if self.peers else {}
         body |= {"library": library} if library else {}
+        body |= self._cost
         body |= {"party": party, "sequence": sequence, "digest": digest}
         return canonical(body)
 
@@ -122,10 +128,16 @@ class Release:
         """Return the line as JSON values."""
         seals = {party: seal.as_record() for party, seal in self.seals.items()}
         record = {**vars(self), "shape": list(self.shape), "seals": seals}
-        # Only for exchanged arrays, so that older ledgers keep their hashes.
-        del record["peers"]
+        # Only for exchanged arrays and for totals with noise, so that older ledgers
+        # keep their hashes.
+        for name in ("peers", "rho", "delta"):
+            del record[name]
         record |= {"peers": list(self.peers)} if self.peers else {}
-        return record | {"parties": list(self.parties)}
+        return record | self._cost | {"parties": list(self.parties)}
+
+    @property
+    def _cost(self) -> dict[str, float]:
+        return {"rho": self.rho, "delta": self.delta} if self.rho > 0.0 else {}
 
     @classmethod
     def from_record(cls, record: Any) -> "Release":
@@ -136,6 +148,7 @@ class Release:
             values["shape"] = tuple(map(int, record["shape"]))
             values["parties"] = tuple(map(str, record["parties"]))
             values["peers"] = tuple(map(str, record.get("peers", ())))
+            values |= {name: float(record.get(name, 0.0)) for name in ("rho", "delta")}
             values["seals"] = {
                 party: Seal(str(key), int(sequence), str(digest), str(signature), build)
                 for party, seal in record["seals"].items()

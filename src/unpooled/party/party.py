@@ -5,6 +5,7 @@ values and paths, stays in the silo's own log.
 """
 
 import logging
+import math
 import threading
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -399,6 +400,9 @@ class Party:
             raise Refusal("malformed_message")
         if not isinstance(earlier, list) or not all(map(_are_names, earlier)):
             raise Refusal("malformed_message")
+        rho = header.get("rho", 0.0)
+        if type(rho) is not float or not 0.0 <= rho < math.inf:
+            raise Refusal("malformed_message")
         table = self.aligned_rows.table_of(str(header["study"]), self.table)
         session = Session(
             self.name,
@@ -423,7 +427,7 @@ class Party:
                 read = {"complete_in": asked.view.complete_in}
             if matched:
                 self._cells.check(asked, table.label, complete=complete)
-            self._studies.foresee(asked, session.parties, self.partition, earlier)
+            self._studies.foresee(asked, session.parties, self.partition, earlier, rho)
             constant = self._cells.constant(asked) if varying and matched else []
         except (Refusal, ReleaseRefusedError) as refusal:
             found = isinstance(refusal, RefusedColumns)

@@ -15,6 +15,7 @@ import numpy as np
 from unpooled.ledger import Release
 from unpooled.protocol.following import WORDS
 from unpooled.protocol.neighbour_messages import Sealed, sealed_size
+from unpooled.protocol.privacy_cost import cost
 from unpooled.protocol.request import Request, Veiled
 from unpooled.protocol.step import Step, find_step
 from unpooled.protocol.view_operations import Derive, array_digest, array_key
@@ -55,9 +56,13 @@ def ledger_lines(
     line = partial(Release, study=request.study, round=request.round, parties=parties)
     peers = (request.topology or {}).get(party, ())
     lines = [*_received(request, step, line)]
+    rho = cost(step, request.public)
     for name, declared in step.declared.items():
         form = WireFormat.of(declared, sizes, request.public)
         sent = partial(line, step=step.name, name=name, shape=form.shape)
+        if rho > 0.0 and declared.noise is not None:
+            delta = request.public["delta"]
+            sent = partial(sent, rho=rho * declared.noise.share, delta=delta)
         if declared.kept:
             kept = sent(dtype="float64", bytes=0, visibility="kept", direction="in")
             lines.append((kept, ""))

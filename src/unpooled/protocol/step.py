@@ -72,7 +72,7 @@ class Step:
         and bind letters that no table knows, such as k.
     sparse : bool
         Whether X may be a SciPy array in CSR form; others get dense blocks.
-    fitted_by, by_column, affine, own_rows, of_source : see `derived`
+    fitted_by, by_column, affine, own_rows, of_source, from_noise : see `derived`
     polynomial : Polynomial or None, whose sign is learned of a compared step
     reuses : bool
         The silo keeps the totals, and runs the step on new rows only.
@@ -101,6 +101,7 @@ class Step:
     affine: bool = False
     own_rows: bool = False
     of_source: bool = False
+    from_noise: bool = False
     polynomial: Polynomial | None = None
     reuses: bool = False
     between_two: bool = False
@@ -251,6 +252,7 @@ def derived(
     affine: bool = False,
     own_rows: bool = False,
     of_source: bool = False,
+    from_noise: bool = False,
     settings: Sequence[str] = (),
 ) -> Callable[[Callable[..., Any]], Step]:
     """Declare a transform of rows that views apply inside the silo.
@@ -279,6 +281,9 @@ def derived(
         It has no value for some rows, and a silo refuses where it has such rows. So it
         reads the table's own columns, imputed or not, and none that a transform made:
         otherwise that refusal would compare cells with a number that somebody chose.
+    from_noise : bool, default False
+        Its arrays were found from totals with noise alone, and each of its rows depends
+        on the same row and on them: a private step may read what it makes.
     settings : sequence of str
         Array arguments with a last axis over columns, of which a silo answers one only
         for each column: rows that two of them tell apart may be few.
@@ -292,6 +297,7 @@ def derived(
             affine=affine,
             own_rows=own_rows,
             of_source=of_source,
+            from_noise=from_noise,
             settings=tuple(settings),
         )
 

@@ -15,8 +15,8 @@ from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.models.pca import private
 from unpooled.party.rules.policy import Policy
 from unpooled.party.steps import add_noise as noising
-from unpooled.party.steps.add_noise import cost
 from unpooled.protocol.bounds import LATTICE
+from unpooled.protocol.privacy_cost import cost
 from unpooled.protocol.refusal import Refusal
 from unpooled.secure.noise import epsilon_of, rho_of
 from wire import silos

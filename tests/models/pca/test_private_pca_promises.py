@@ -5,12 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import scipy.linalg
-import scipy.optimize
-import scipy.special
-import scipy.stats
 
-from chance import RARE
+from private_audit import DELTA, EPSILON, GAMES, lower_epsilon
 from private_rows import LOOSE, K, P, open_silos, rows
 from unpooled import (
     PCA,
@@ -25,7 +21,8 @@ from unpooled.models.pca.private import local_private
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.memory.studies import Studies
 from unpooled.party.rules.privacy_budget import check_budget
-from unpooled.party.steps.add_noise import cost, noised
+from unpooled.party.steps.add_noise import noised
+from unpooled.protocol.privacy_cost import cost
 from unpooled.protocol.refusal import Refusal
 from unpooled.secure.noise import epsilon_of, rho_of
 from wire import silos
@@ -124,9 +121,6 @@ def test_refuses_before_anything_leaves(rows, options, message):
 # --- An attack game ------------------------------------------------------------------
 
 
-GAMES, EPSILON, DELTA = 1500, 1.0, 1e-3
-
-
 def wrong_guesses(quieter=1.0, m=3):
     """Play with and without one row, `GAMES` times each; count the wrong guesses.
 
@@ -156,25 +150,6 @@ def wrong_guesses(quieter=1.0, m=3):
             score += float((np.asarray(weight) * wanted * seen).sum() / variance)
         wrong[present] += (score > 0) != present
     return wrong
-
-
-def lower_epsilon(wrong):
-    """What ε is at least, but for a chance of `RARE`, where noise is Gaussian.
-
-    Clopper and Pearson bound the rates of both errors. Errors as rare as that need a
-    shift by μ deviations, and μ has an ε (Nasr et al., Tight Auditing of Differentially
-    Private Machine Learning, USENIX Security 2023; Balle and Wang, ICML 2018, theorem
-    8).
-    """
-    most = scipy.stats.beta.isf(RARE / 2, wrong + 1, GAMES - wrong)
-    mu, tail = -scipy.special.ndtri(most).sum(), scipy.special.ndtr
-
-    def excess(e):
-        return tail(mu / 2 - e / mu) - np.exp(e) * tail(-mu / 2 - e / mu) - DELTA
-
-    if mu <= 0 or excess(0.0) <= 0:
-        return 0.0
-    return scipy.optimize.brentq(excess, 0.0, 50.0)
 
 
 @pytest.mark.slow

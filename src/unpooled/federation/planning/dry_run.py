@@ -33,6 +33,7 @@ from unpooled.protocol.block_levels import counting, held
 from unpooled.protocol.following import SIGNS, Call
 from unpooled.protocol.ledger_lines import lines_of_all
 from unpooled.protocol.message import encode
+from unpooled.protocol.privacy_cost import spent
 from unpooled.protocol.request import Request, Veiled, view_arrays
 from unpooled.protocol.step import Declared, Step
 from unpooled.protocol.view_operations import Operation, Rows, rows_digest
@@ -248,6 +249,7 @@ def planned_message(
     needs: Needs,
     matched: bool,
     earlier: Any,
+    rho: float = 0.0,
 ) -> bytes:
     """Return the message that asks a silo by which rule it would refuse a request.
 
@@ -267,12 +269,15 @@ def planned_message(
     earlier : sequence of sequence of str
         For each choice of rows that earlier requests of the plan read, the columns in
         which they are complete, none for all rows; see `add_rows_read`.
+    rho : float, default 0.0
+        What all private releases of the plan cost together.
     """
     everything = frozenset(view_arrays(request.operations))
     whole = replace(request, fresh=everything, calls=(), opened=())
     header, arrays = whole.as_message()
     header |= {"kind": "plan", "parties": sorted(parties), "partition": partition}
     header["earlier"] = [list(columns) for columns in earlier]
+    header["rho"] = rho
     return encode(header | needs._asdict() | {"matched": matched}, arrays)
 
 
@@ -308,6 +313,7 @@ def _answers(
     requests: Iterable[tuple[Request, Needs]],
     *,
     matched: bool,
+    rho: float,
 ) -> _Answers:
     """Ask every silo about each request."""
     refusals, notes, latency = list[Any](), list[str](), math.inf
@@ -320,6 +326,7 @@ def _answers(
             needs=needs,
             matched=matched,
             earlier=earlier,
+            rho=rho,
         )
         began = time.perf_counter()
         replies = coordinator.exchange(dict.fromkeys(coordinator.parties, data), "plan")
@@ -411,7 +418,9 @@ def plan(
     said = _Answers([], [], 0.0)
     if isinstance(live, Coordinator):
         matched = federation.layout.matching != "ids"
-        said = _answers(live, dry.requests, matched=matched)
+        cost = spent(dry.lines)
+        rho = 0.0 if cost is None else cost.rho
+        said = _answers(live, dry.requests, matched=matched, rho=rho)
     explain = getattr(live, "explain", None) or (lambda party, rule: "")
     lines = with_matching(federation, dry.lines)
     planned = Plan(

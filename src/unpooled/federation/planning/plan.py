@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, final
 from unpooled.ledger import Ledger, Release, shape_text
 from unpooled.ledger.notebook import html_table
 from unpooled.protocol.opened_numbers import SHARE, numbers_of_lines
+from unpooled.protocol.privacy_cost import Spent, spent
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -109,15 +110,22 @@ class Plan:
         )
 
     @property
+    def privacy(self) -> Spent | None:
+        """What the releases with noise cost together; None where there are none."""
+        return spent(self.releases)
+
+    @property
     def opened(self) -> str:
-        """A sentence on the numbers that the fit would open, and their share."""
-        if not self.n_columns:
-            return f"Opens {self.numbers:,.0f} numbers."
+        """Sentences on the numbers that the fit would open, and on their privacy."""
+        numbers, privacy = f"{self.numbers:,.0f}", self.privacy
+        after = "" if privacy is None else f" {privacy}"
+        if not self.n_columns or numbers == "0":
+            return f"Opens {numbers} numbers.{after}"
         each = self.numbers / self.n_columns
         return (
-            f"Opens {self.numbers:,.0f} numbers, {each:,.1f} for each of "
+            f"Opens {numbers} numbers, {each:,.1f} for each of "
             f"{self.n_columns:,} columns: a share of {SHARE} of the cells where the "
-            f"silos have {math.ceil(each / SHARE):,} rows in all."
+            f"silos have {math.ceil(each / SHARE):,} rows in all.{after}"
         )
 
     def to_frame(self) -> "pd.DataFrame":

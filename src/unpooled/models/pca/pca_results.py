@@ -109,7 +109,8 @@ def errors_of_shares(model: "PCA") -> Float[Array, " k"] | None:
 
     None where the fit has none. The total is taken as known.
     """
-    if "explained_variance_se_" not in vars(model):
+    # Those with noise for privacy are about another value than is drawn.
+    if "explained_variance_se_" not in vars(model) or "privacy_" in vars(model):
         return None
     shares = np.asarray(model.explained_variance_ratio_)
     total = float(model.explained_variance_[0] / shares[0]) if shares[0] > 0 else 1.0
@@ -367,6 +368,8 @@ def _certainty(model: "PCA", columns: Sequence[str]) -> list[Exhibit]:
     fitted = vars(model)
     if "explained_variance_se_" not in fitted:
         return []
+    if "privacy_" in fitted:
+        return _private_certainty(model, columns)
     variance, se = model.explained_variance_, model.explained_variance_se_
     half = NORMAL_95 * se
     heads = [
@@ -401,6 +404,41 @@ def _certainty(model: "PCA", columns: Sequence[str]) -> list[Exhibit]:
         kept = np.flatnonzero(np.isfinite(model.components_se_).all(axis=1))
         if len(kept):
             tables += _loading_errors(model, columns, kept)
+    return [Exhibit("How certain the components are", text, tables)]
+
+
+def _private_certainty(model: "PCA", columns: Sequence[str]) -> list[Exhibit]:
+    """Return intervals of variances and loadings whose totals had noise."""
+    se, bias = model.explained_variance_se_, model.explained_variance_bias_
+    own, half = model.explained_variance_ - bias, NORMAL_95 * se
+    heads = (
+        *(Column("Component"), Column("Variance", "number")),
+        Column("Without noise", "number", "variance_without_noise"),
+        Column("Standard error", "number"),
+        Column("95 % from", "number", "low"),
+        Column("to", "number", "high"),
+        Column("Angle", "number", "angle_degrees"),
+        Column("To the span of", "text", "subspace"),
+    )
+    spans = [_span(int(a), int(b)) for a, b in model.subspaces_]
+    values = (model.explained_variance_, own, se, own - half, own + half)
+    rows = [
+        (f"{i + 1}", *row, span)
+        for i, (*row, span) in enumerate(
+            zip(*values, np.degrees(model.angle_se_), spans, strict=True)
+        )
+    ]
+    tables = [Table("variance_errors", heads, rows, items="components")]
+    text = (
+        "Standard errors to first order, of the noise, whose size is public, and of "
+        "normal rows together; what clipping changed is not in them. Noise adds to a "
+        "variance on average, which the third column takes off; intervals are about "
+        "that. A component whose variance is below 1.25 times what noise alone shows "
+        f"has none. {_of_determined(model)}"
+    )
+    kept = np.flatnonzero(np.isfinite(model.components_se_).all(axis=1))
+    if len(kept):
+        tables += _loading_errors(model, columns, kept)
     return [Exhibit("How certain the components are", text, tables)]
 
 

@@ -23,11 +23,9 @@ depends on rows only through what it releases and what earlier rounds released, 
 the costs add up (adaptive composition), and every silo charges each round to its
 budget before it computes.
 
-Sensitivity. Each row becomes whole numbers y, with ``‖y‖ <= LATTICE`` = L, which depend
-on that row and on public numbers alone. One row more changes N by 1, a sum by y, a sum
-of squared lengths by ``‖y‖²`` and products by ``y yᵀ``, whose Euclidean norm over all
-entries is ``‖y‖²``: by at most 1, L, L² and L². Rows M x have the same bound, because
-they are clipped after they were multiplied.
+Sensitivity: see `unpooled.models.private_rows`. One row more changes a sum of squared
+lengths by ``‖y‖²``, at most L². Rows M x have the same bounds as others, because they
+are clipped after they were multiplied.
 
 References
 ----------
@@ -50,14 +48,29 @@ from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.eigen import symmetric_eigenpairs
 from unpooled.linalg.settled import product
-from unpooled.models.pca.spectrum import Spectrum, Wanted, components_for_share
-from unpooled.party.steps.add_noise import check_inputs, honest_shares
+from unpooled.models.pca.private_certainty import (
+    NoiseOfMoments,
+    private_errors,
+    what_is_seen,
+)
+from unpooled.models.pca.spectrum import (
+    ALL_PAIRS,
+    Spectrum,
+    Wanted,
+    components_for_share,
+)
+from unpooled.models.private_rows import (
+    checked_count,
+    checked_point,
+    deviation_of,
+    on_lattice,
+    promise,
+)
 from unpooled.protocol.bounds import LATTICE, Lattice, lattice_steps
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step, public, release, summed
 from unpooled.secure.noise import GaussianPrivacy, Noise, is_norm, rho_of
 
-NEIGHBOURS = "one row more or less, in any silo"
 # Whole numbers of a metric stand for multiples of one over this.
 _METRIC = 2.0**20
 # Shares of ρ of the three rounds of "preconditioned".
@@ -70,6 +83,8 @@ _MULTIPLES, _QUIET = (4.0, 2.0, 1.5), 0.05
 # The longest of a metric's axes is at most this many times the shortest: more would
 # be lost in the lattice.
 _CONDITION = 64.0
+# Of more than `ALL_PAIRS` columns, components beyond those kept that are found.
+_SPARE = 40
 
 
 @summed(
@@ -236,60 +251,30 @@ def _in_metric(
     return on_lattice(Y, np.zeros(p), row_norm)
 
 
-def on_lattice(
-    X: Float[Array, "n p"], centre: Float[Array, " p"], row_norm: float
-) -> Float[Array, "n p"]:
-    """Return rows of whole numbers, none longer than `LATTICE`.
-
-    Each row depends on itself and on public numbers alone, and none is refused: whether
-    a release is refused must not depend on a row, because a refusal has no noise. So a
-    row with a missing or infinite value, or too long to be measured, becomes a row of
-    zeros.
-
-    Rows are clipped to a little less, because rounding each of p entries to the nearest
-    step may lengthen a row by up to ``sqrt(p) / 2`` steps.
-
-    Raises
-    ------
-    Refusal
-        As "arguments", before a row is read, when the public numbers are not those of
-        a norm and a centre in float64.
-    """
-    # A norm that is not positive would tell rows apart by what is refused.
-    if not is_norm(row_norm, centre) or lattice_steps(X.shape[1]) <= 0.0:
-        raise Refusal("arguments")
-    with np.errstate(all="ignore"):
-        Y = X - centre
-        length = np.sqrt(np.einsum("ij,ij->i", Y, Y))
-        # What is no number, or overflows, compares as false.
-        measured = length < np.inf
-        clipped = np.minimum(1.0, row_norm / np.maximum(length, row_norm))
-        Y *= (clipped * (lattice_steps(X.shape[1]) / row_norm))[:, None]
-        Y[~measured] = 0.0
-    np.rint(Y, out=Y)
-    # The sensitivity is proven for the whole numbers, not for what was rounded.
-    squares = np.einsum("ij,ij->i", Y, Y)
-    longer = squares > LATTICE**2
-    if longer.any():
-        shrink = LATTICE * (1.0 - 2.0**-40) / np.sqrt(squares[longer])
-        Y[longer] = np.trunc(Y[longer] * shrink[:, None])
-    return Y
-
-
 def private(
     federation: Federation, wanted: Wanted, privacy: GaussianPrivacy
 ) -> Spectrum:
     """Return the components of a covariance matrix with noise."""
     p = federation.n_features
-    centre = _checked_centre(privacy, federation)
+    centre, unit = checked_point(privacy, federation, local_private)
+    if not np.all(unit == 1.0):
+        raise DataError(
+            "PCA takes columns in their own units: leave the scale of GaussianPrivacy "
+            "at 1, and put a StandardScaler with privacy before the PCA."
+        )
     if privacy.mechanism == "preconditioned":
         N, mean, C, found = _by_preconditioning(federation, privacy, centre)
     else:
         N, mean, C, found = _by_scatter(federation, privacy, centre)
-    # Noise makes some eigenvalues negative, which are set to zero.
     k = wanted if isinstance(wanted, int) else p
-    variance, axes = symmetric_eigenpairs(C, k, p)
-    variance = np.maximum(variance, 0.0)
+    of_moments = found.pop("noise", None)
+    taken = k
+    if of_moments is not None:
+        # The other components tell how sure the first are.
+        taken = p if p <= ALL_PAIRS else min(k + _SPARE, p)
+    as_found, axes = symmetric_eigenpairs(C, taken, p)
+    # Noise makes some eigenvalues negative, which are set to zero.
+    variance = np.maximum(as_found, 0.0)
     total = float(variance.sum())
     if isinstance(wanted, float):
         k = components_for_share(variance, total, wanted, p)
@@ -299,16 +284,13 @@ def private(
     edge, stretch = found["noise_edge"], found.pop("stretch", None)
     wider = 1.0 if stretch is None else np.sum((stretch @ axes[:, :k]) ** 2, axis=0)
     attributes = {
-        "privacy_": {
-            **privacy.as_dict(),
-            "neighbours": NEIGHBOURS,
-            "rho": rho_of(privacy.epsilon, privacy.delta),
-            **found,
-        },
+        "privacy_": promise(privacy, federation, **found),
         "signal_to_noise_": variance[:k] / (edge * wider),
         # All of them: they are computed from what was released with noise.
         "eigenvalues_": variance[: min(N, p)].copy(),
     }
+    if of_moments is not None and not federation.coordinator.planned:
+        attributes |= private_errors(as_found, axes, k, N, mean - centre, of_moments)
     return Spectrum(
         N=N,
         mean=mean,
@@ -331,11 +313,20 @@ def _by_scatter(
         epsilon=privacy.epsilon,
         delta=privacy.delta,
     )
-    N = _checked_count(totals)
+    N = checked_count(totals)
     mean, C = _noisy_covariance(N, centre, totals)
-    rho = rho_of(privacy.epsilon, privacy.delta)
+    rho, p = rho_of(privacy.epsilon, privacy.delta), federation.n_features
+    length = privacy.row_norm / lattice_steps(p)
+    noise = NoiseOfMoments(
+        count=deviation_of(local_private, "count", rho, federation) / LATTICE,
+        sums=deviation_of(local_private, "total", rho, federation) * length,
+        products=deviation_of(local_private, "scatter", rho, federation)
+        * (length**2 / math.sqrt(2.0)),
+    )
+    seen = what_is_seen(p, N, noise, len(federation.parties), privacy.epsilon)
+    federation.coordinator.notes.append(seen)
     edge = noise_edge(local_private, rho, privacy.row_norm, federation)
-    return N, mean, C, {"noise_edge": edge / (N - 1)}
+    return N, mean, C, {"noise_edge": edge / (N - 1), "noise": noise}
 
 
 def _by_preconditioning(
@@ -352,7 +343,7 @@ def _by_preconditioning(
         share=_LOCATION,
         **promise,
     )
-    N = _checked_count(totals)
+    N = checked_count(totals)
     shift = totals["total"] / N
     mean = centre + shift
     # The mean square length about the mean. Below the noise of the energy it is not
@@ -408,16 +399,6 @@ def _by_preconditioning(
     return N, mean, 0.5 * (C + C.T), {**found, "stretch": stretch}
 
 
-def _checked_count(totals: Mapping[str, Any]) -> int:
-    N = round(float(totals["count"]))
-    if N < 2:
-        raise DataError(
-            "The noise is as large as the number of rows: there is no result. Ask for "
-            "a larger epsilon, or more rows."
-        )
-    return N
-
-
 def _noisy_covariance(
     N: int, centre: Float[Array, " p"], totals: Mapping[str, Any]
 ) -> tuple[Float[Array, " p"], Float[Array, "p p"]]:
@@ -440,37 +421,9 @@ def noise_edge(
     return float(2.0 * math.sqrt(p) * sigma * (row_norm / lattice_steps(p)) ** 2)
 
 
-def deviation_of(step: Step, name: str, rho: float, federation: Federation) -> float:
-    """Return the standard deviation of a total's noise, in steps of the lattice."""
-    noise = step.declared[name].noise
-    assert noise is not None
-    m, protection = len(federation.parties), federation.coordinator.protection
-    return noise.sigma(rho) * math.sqrt(m / honest_shares(m, protection))
-
-
 def _edge_beside(edge: float, along: float) -> float:
     """Return the largest eigenvalue of noise in all directions and one of rank one.
 
     Baik, Ben Arous and Péché: within half the edge the second does not show.
     """
     return edge if along <= edge / 2 else along + edge**2 / (4 * along)
-
-
-def _checked_centre(
-    privacy: GaussianPrivacy, federation: Federation
-) -> Float[Array, " p"]:
-    p, given = federation.n_features, np.asarray(privacy.centre)
-    if given.ndim and given.shape != (p,):
-        raise DataError(
-            f"GaussianPrivacy has a centre of {given.size} numbers for {p} columns."
-        )
-    try:
-        check_inputs(local_private, federation.operations)
-    except Refusal as refusal:
-        raise DataError(
-            "A private fit reads the silos' columns as they are: a fitted transform, a "
-            "fold or a split before it would tell of the rows without noise. Scale by "
-            "public constants in the sources instead.",
-            rule=refusal.rule,
-        ) from None
-    return np.broadcast_to(given, (p,)).astype(float)

@@ -41,6 +41,16 @@ _SCALED = (
     "A column’s mean is subtracted, and the column is divided by its scale: the "
     "standard deviation (SD, with denominator n), or 1 for a column that never varies."
 )
+_NORMAL = 1.96
+_NOISY_MEANS = (
+    "Noise was added to the totals for differential privacy. The standard errors (SE) "
+    "and the intervals at 95 % are of sampling and of this noise together, and do not "
+    "cover rows that were clipped to the public norm."
+)
+_NOISY_DEVIATIONS = (
+    " Those of standard deviations (SD) take columns for normal; a variance is at "
+    "least the standard deviation of its noise."
+)
 # Exponents with names, for x + 1.
 _USUAL = {
     -2.0: "reciprocal of the square",
@@ -168,7 +178,32 @@ def scaler_exhibits(model: "StandardScaler", columns: Sequence[str]) -> list[Exh
         values[_AFTER] = np.sqrt(model.var_) / scale
     text = _SCALED if model.with_mean and model.with_std else ""
     table = by_column("columns", columns, values, _KINDS, note=note)
-    return [Exhibit(_HEADING, text, [table])]
+    shown = [Exhibit(_HEADING, text, [table])]
+    return [*shown, *_private_intervals(model, columns)]
+
+
+def _private_intervals(
+    model: "StandardScaler", columns: Sequence[str]
+) -> list[Exhibit]:
+    """Return intervals of means and deviations whose totals had noise."""
+    if "privacy_" not in vars(model):
+        return []
+    mean, error = np.asarray(model.mean_), vars(model)["mean_se_"]
+    values: dict[str, Any] = {
+        "Mean": mean,
+        "SE of mean": error,
+        "Mean, from": mean - _NORMAL * error,
+        "Mean, to": mean + _NORMAL * error,
+    }
+    text = _NOISY_MEANS
+    if model.var_ is not None:
+        error = vars(model)["var_se_"]
+        low = np.maximum(model.var_ - _NORMAL * error, 0.0)
+        values["SD, from"] = np.sqrt(low)
+        values["SD, to"] = np.sqrt(model.var_ + _NORMAL * error)
+        text += _NOISY_DEVIATIONS
+    table = by_column("private_intervals", columns, values)
+    return [Exhibit("Noise and sampling error", text, [table])]
 
 
 def power_exhibits(model: "PowerTransformer", columns: Sequence[str]) -> list[Exhibit]:

@@ -8,7 +8,8 @@ Each silo judges the counts before it sends sums: the mean of a single cell woul
 that person's value. Squares have a round of their own because the difference of raw
 squares loses the digits of a column whose mean is large relative to its deviation. On
 a column partition each silo does both for its own columns and keeps the result; nothing
-is released.
+is released. With `privacy` all moments come from one round, with noise:
+`unpooled.models.preprocessing.private_moments`.
 """
 
 from collections.abc import Sequence
@@ -32,6 +33,7 @@ from unpooled.models.moments import (
     own_observed,
     pooled_sums,
 )
+from unpooled.models.preprocessing import private_moments
 from unpooled.models.preprocessing.preprocessing_results import scaler_exhibits
 from unpooled.protocol.step import (
     derived,
@@ -44,6 +46,7 @@ from unpooled.protocol.step import (
 )
 from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Exhibit
+from unpooled.secure.noise import GaussianPrivacy
 
 
 @summed(
@@ -129,6 +132,10 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
         Subtract the mean.
     with_std : bool, default True
         Divide by the standard deviation.
+    privacy : GaussianPrivacy, optional
+        Differential privacy: noise in the totals that hides any one row. Of the scaler
+        alone; models after it have a `privacy` of their own, and the costs add up. On a
+        row partition.
 
     Attributes
     ----------
@@ -141,6 +148,15 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
         ``sqrt(var_)``, and 1 for constant columns; None without `with_std`.
     n_samples_seen_ : int or (p,) array of int
         Number of observed cells; an array where it differs between columns.
+    mean_se_, var_se_ : (p,) arrays
+        Only with `privacy`: standard errors of `mean_` and `var_`, of sampling and of
+        the noise together; those of `var_` for normal columns. Intervals at 95 % are
+        the estimates ± 1.96 standard errors. Without `with_std` of the noise alone, and
+        no `var_se_`. They do not cover what clipping moved.
+    privacy_ : dict
+        Only with `privacy`: its parameters, the neighbouring relation ("neighbours"),
+        the cost "rho", and the "total_rho" and "total_epsilon" of this fit together
+        with the private transforms before it.
     n_features_in_ : int
         p, the number of columns seen in `fit`.
     feature_names_in_ : (p,) array of str
@@ -157,6 +173,11 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
 
     Missing cells are left out of the moments, and stay missing in `transform`.
 
+    With `privacy` the totals are N, the sums and the sums of squares about a public
+    centre, with noise. Rows are clipped before, and a row with a missing or infinite
+    cell counts as one at the centre: to leave it out of a count would disclose it. A
+    variance is at least the standard deviation of its noise.
+
     See Also
     --------
     sklearn.preprocessing.StandardScaler : its twin on pooled rows.
@@ -170,11 +191,15 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
     _gives_views = ("rows", "columns")
     _missing = True
     _kept_by_silos = ("mean_", "var_", "scale_", "n_samples_seen_")
-    _steps = (local_counts, local_observed, own_observed)
+    _computed = ("mean_se_", "var_se_")
+    _steps = (local_counts, local_observed, own_observed, private_moments)
 
-    def __init__(self, *, with_mean: bool = True, with_std: bool = True) -> None:
+    def __init__(
+        self, *, with_mean: bool = True, with_std: bool = True, privacy: Any = None
+    ) -> None:
         self.with_mean = with_mean
         self.with_std = with_std
+        self.privacy = privacy
 
     def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
         return scaler_exhibits(self, columns)
@@ -183,6 +208,17 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
         done = ["centred at their means"] * self.with_mean
         done += ["divided by their standard deviations"] * self.with_std
         text = " and ".join(done) or "left as they were"
+        if self.privacy is not None:
+            return Citation(
+                f"Columns were {text}, over the rows of all silos, with random noise "
+                f"in the totals for differential privacy.",
+                (
+                    "Dwork C, Roth A. The algorithmic foundations of differential "
+                    "privacy. Foundations and Trends in Theoretical Computer Science "
+                    "2014; 9: 211-407.",
+                ),
+                False,
+            )
         return Citation(
             f"Columns were {text}, over the rows of all silos.",
             (
@@ -193,6 +229,9 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
         )
 
     def _fit(self, federation: Federation, y: Any) -> None:
+        if self.privacy is not None:
+            self._fit_privately(federation)
+            return
         if federation.partition == "columns":
             federation.keep(own_observed)
             if self.with_std:
@@ -206,6 +245,33 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
             mean = np.nan_to_num(_mean(total, count))
             squares = federation.sum(local_squares, count=count, mean=mean)["squares"]
         self._set(count, total, squares)
+
+    def _fit_privately(self, federation: Federation) -> None:
+        privacy = GaussianPrivacy.of(self.privacy)
+        if federation.partition == "columns":
+            raise DataError(
+                "A StandardScaler on a column partition releases nothing: each silo "
+                "keeps the moments of its own columns. Leave privacy out."
+            )
+        if privacy.mechanism != "scatter":
+            raise DataError(
+                f'mechanism="{privacy.mechanism}" is one of PCA; a StandardScaler has '
+                f"one round. Leave the mechanism out."
+            )
+        if not (self.with_mean or self.with_std):
+            raise DataError(
+                "Without with_mean and with_std a StandardScaler finds nothing that "
+                "privacy could be spent on."
+            )
+        found = private_moments.private_moments(
+            federation, privacy, with_std=self.with_std
+        )
+        self.n_samples_seen_, self.mean_ = found.N, found.mean
+        self.mean_se_, self.privacy_ = found.mean_se, found.privacy
+        self.var_ = self.scale_ = None
+        if found.variance is not None:
+            self.var_, self.var_se_ = found.variance, found.variance_se
+            self.scale_ = np.sqrt(found.variance)
 
     def _set(
         self,
@@ -254,7 +320,16 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
                     with_std=self.with_std,
                 )
             mean, scale = self._mean_and_scale()
-            return view.derive(standardised, view.feature_names, mean=mean, scale=scale)
+            names = view.feature_names
+            if "privacy_" in vars(self):
+                return view.derive(
+                    private_moments.privately_standardised,
+                    names,
+                    mean=mean,
+                    scale=scale,
+                    rho=float(self.privacy_["rho"]),
+                )
+            return view.derive(standardised, names, mean=mean, scale=scale)
         X = self._check_rows(X)
         mean, scale = self._mean_and_scale()
         return standardised(X, mean=mean, scale=scale)

@@ -280,6 +280,7 @@ class Studies:
         parties: tuple[str, ...],
         partition: str,
         earlier: Sequence[Sequence[str]],
+        rho: float = 0.0,
     ) -> None:
         """Refuse a planned step that earlier answers, or those planned, forbid.
 
@@ -289,7 +290,11 @@ class Studies:
         ----------
         earlier : sequence of sequence of str
             As of `CompleteRows.foresee`.
+        rho : float, default 0.0
+            What all private releases of the plan cost together.
         """
+        if asked.rho > 0.0:
+            check_budget(self._policy, self._audit_log, max(asked.rho, rho))
         self._differencing.check_parties(self._policy, asked.view, parties)
         self.cuts.check(asked, len(parties), planned=True)
         # Columns are planned before rows are matched, and answered about afterwards.

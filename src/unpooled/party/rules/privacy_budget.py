@@ -1,8 +1,9 @@
 """The privacy budget of a silo, over all its studies.
 
-Costs are those of zero-concentrated differential privacy, which add up; the policy's
-budget is an ε, at its δ, on their sum. A cost is written before the step runs, so that
-a failure that depends on rows is no free answer.
+Costs of all releases add up as ρ (`unpooled.secure.noise`), also where each is chosen
+after the answers before it; the policy's budget is an ε, at its δ, on their sum. A cost
+is written before the step runs, so that a failure that depends on rows is no free
+answer.
 """
 
 import math

@@ -1,47 +1,23 @@
 """Noise for differential privacy, added in the silo before anything is masked.
 
-The silo computes the cost of a request itself, from the step's declaration and the
-(ε, δ) of the request, never from a scale that the coordinator sends. A private step
-may only read views in which one row more changes no other row.
+The silo draws noise for the cost that it computes itself
+(`unpooled.protocol.privacy_cost`), never for a scale that the coordinator sends. A
+private step may only read views in which one row more changes no other row.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.linalg.moments import pack
 from unpooled.protocol.declaration import Declared
+from unpooled.protocol.privacy_cost import is_private
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step, find_step
 from unpooled.protocol.view_operations import Derive, Operation, Rows
-from unpooled.secure.noise import concentrated_cost, discrete_gaussian, rho_of
-
-
-def is_private(step: Step) -> bool:
-    """Whether everything that leaves has noise in it."""
-    return bool(step.leaves) and all(d.noise for d in step.leaves.values())
-
-
-def cost(step: Step, public: Mapping[str, Any]) -> float:
-    """Return the ρ that a request costs a silo, 0 where it promises no privacy.
-
-    Of a step that takes a `share` that part of the (ε, δ)'s ρ: rounds whose shares add
-    up to 1 cost (ε, δ) together. The noise is drawn for the same ρ that is charged.
-    """
-    if not is_private(step):
-        return 0.0
-    epsilon, delta = public.get("epsilon"), public.get("delta")
-    if not isinstance(epsilon, float) or not isinstance(delta, float):
-        raise Refusal("arguments")
-    if not (0 < epsilon < math.inf and 0 < delta < 1):
-        raise Refusal("arguments")
-    share = public.get("share", 1.0)
-    if not isinstance(share, float) or not 0.0 < share <= 1.0:
-        raise Refusal("arguments")
-    return rho_of(epsilon, delta) * share
+from unpooled.secure.noise import cost_of, discrete_gaussian
 
 
 def check_inputs(step: Step, operations: Sequence[Operation]) -> None:
@@ -49,11 +25,14 @@ def check_inputs(step: Step, operations: Sequence[Operation]) -> None:
 
     A fitted transform depends on its rows, and the rows of a fold depend on how many
     there are. What a fit finds for a transform are arrays, or stays in the silo; others
-    depend on public numbers alone, as a constant in missing cells does.
+    depend on public numbers alone, as a constant in missing cells does. A transform
+    declared `from_noise` has arrays that a private fit found: its cost was charged, and
+    each row that it makes depends on one row and on these.
     """
     for operation in operations if is_private(step) else ():
         made = find_step(operation.step) if isinstance(operation, Derive) else None
         fitted = made is not None and (made.takes or "kept" in made.reads)
+        fitted = fitted and not (made is not None and made.from_noise)
         if fitted or isinstance(operation, Rows):
             raise Refusal("private_inputs")
 
@@ -93,7 +72,7 @@ def noised(
     # weigh double; noise on them that is narrower by √2 costs the same.
     grid = math.sqrt(2.0) if declared.symmetric else 1.0
     flat = pack(value) if declared.symmetric else np.ravel(value)
-    spent = concentrated_cost(noise.sensitivity, sigma, honest, flat.size, grid)
+    spent = cost_of(noise.sensitivity, sigma, honest)
     if spent > rho * noise.share * (1.0 + 1e-9):
         raise Refusal("arguments")
     released = discrete_gaussian(sigma / grid, flat.size).astype(float)

@@ -5,8 +5,8 @@ from functools import cached_property
 from typing import final
 
 from unpooled.party.rules.policy import Policy
-from unpooled.party.steps.add_noise import cost
 from unpooled.party.views.view import IdColumn, View
+from unpooled.protocol.privacy_cost import cost
 from unpooled.protocol.request import Request
 from unpooled.protocol.step import Step
 

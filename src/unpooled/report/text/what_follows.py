@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import Any
 
+from unpooled.protocol.privacy_cost import spent
 from unpooled.report.facts import Facts, subject_of_step
 from unpooled.report.text.wording import (
     meaning,
@@ -49,6 +50,8 @@ def could_learn(facts: Facts) -> list[str]:
             "noise was added."
         )
     found += [_promise(m) for _, m in facts.models if getattr(m, "privacy_", None)]
+    if (cost := spent(facts.ledger)) is not None:
+        found.append(str(cost))
     if any(x.step.endswith(".local_moments") for x in facts.ledger):
         found.append(
             "How totals changed with an update. The difference is a total over the "
@@ -70,7 +73,7 @@ def _promise(model: Any) -> str:
     return (
         f"Little about any one row: random noise was added to the totals of "
         f"{type(model).__name__}, which are differentially private with ε = "
-        f"{privacy['epsilon']:g} and δ = {privacy['delta']:g} (zero-concentrated ρ = "
+        f"{privacy['epsilon']:g} and δ = {privacy['delta']:g} (ρ = "
         f"{privacy['rho']:.3g}). The guarantee is for data that differ in "
         f"{privacy['neighbours']}, as long as at least one silo keeps its noise "
         f"secret. Rows were clipped to the public norm {privacy['row_norm']:g} before."

@@ -1,0 +1,172 @@
+"""Rows as the steps of private models read them: shifted, clipped, whole numbers.
+
+    x ── minus a public centre, over public units ── clipped to a norm ── rounded ──> y
+
+Sensitivity. ``‖y‖ <= LATTICE`` = L, and y depends on its own row and on public numbers
+alone. One row more therefore changes the number of rows by 1, the sums by y, the sums
+of squares by ``(y_j²)_j`` and the products by ``y yᵀ``, whose Euclidean norms over all
+entries are at most 1, L, L² and L²: ``Σ y_j⁴ <= (Σ y_j²)²``, and ``‖y yᵀ‖ = ‖y‖²``.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from unpooled.arrays import Array, Float
+from unpooled.errors import DataError
+from unpooled.federation.federation import Federation
+from unpooled.party.steps.add_noise import check_inputs, honest_shares
+from unpooled.protocol.bounds import LATTICE, lattice_steps
+from unpooled.protocol.refusal import Refusal
+from unpooled.protocol.step import Step
+from unpooled.protocol.view_operations import Derive
+from unpooled.secure.noise import (
+    GaussianPrivacy,
+    check_sampler,
+    epsilon_of,
+    is_norm,
+    rho_of,
+)
+
+NEIGHBOURS = "one row more or less, in any silo"
+
+
+def on_lattice(
+    X: Float[Array, "n p"], centre: Float[Array, " p"], row_norm: float
+) -> Float[Array, "n p"]:
+    """Return rows of whole numbers, none longer than `LATTICE`.
+
+    Each row depends on itself and on public numbers alone, and none is refused: whether
+    a release is refused must not depend on a row, because a refusal has no noise. So a
+    row with a missing or infinite value, or too long to be measured, becomes a row of
+    zeros.
+
+    Rows are clipped to a little less, because rounding each of p entries to the nearest
+    step may lengthen a row by up to ``sqrt(p) / 2`` steps.
+
+    Raises
+    ------
+    Refusal
+        As "arguments", before a row is read, when the public numbers are not those of
+        a norm and a centre in float64.
+    """
+    # A norm that is not positive would tell rows apart by what is refused.
+    if not is_norm(row_norm, centre) or lattice_steps(X.shape[1]) <= 0.0:
+        raise Refusal("arguments")
+    with np.errstate(all="ignore"):
+        Y = X - centre
+        length = np.sqrt(np.einsum("ij,ij->i", Y, Y))
+        # What is no number, or overflows, compares as false.
+        measured = length < np.inf
+        clipped = np.minimum(1.0, row_norm / np.maximum(length, row_norm))
+        Y *= (clipped * (lattice_steps(X.shape[1]) / row_norm))[:, None]
+        Y[~measured] = 0.0
+    np.rint(Y, out=Y)
+    # The sensitivity is proven for the whole numbers, not for what was rounded.
+    squares = np.einsum("ij,ij->i", Y, Y)
+    longer = squares > LATTICE**2
+    if longer.any():
+        shrink = LATTICE * (1.0 - 2.0**-40) / np.sqrt(squares[longer])
+        Y[longer] = np.trunc(Y[longer] * shrink[:, None])
+    return Y
+
+
+def in_units(
+    X: Float[Array, "n p"], centre: Float[Array, " p"], unit: Float[Array, " p"]
+) -> Float[Array, "n p"]:
+    """Return deviations from a public centre, in public units of the columns.
+
+    Raises
+    ------
+    Refusal
+        As "arguments", before a row is read, when a unit is not positive, or so large
+        or small that quotients could not be measured.
+    """
+    if not np.all((unit > 2.0**-250) & (unit < 2.0**250)):
+        raise Refusal("arguments")
+    if not np.all(np.abs(centre) <= 2.0**50 * unit):
+        raise Refusal("arguments")
+    with np.errstate(all="ignore"):
+        return (X - centre) / unit
+
+
+def checked_point(
+    privacy: GaussianPrivacy, federation: Federation, step: Step
+) -> tuple[Float[Array, " p"], Float[Array, " p"]]:
+    """Return centre and units of all columns; refuse views that a fit made.
+
+    Parameters
+    ----------
+    privacy : GaussianPrivacy
+        What was asked for.
+    federation : Federation
+        The view that a private step is to read.
+    step : Step
+        One of the private steps.
+    """
+    check_sampler()
+    p = federation.n_features
+    found = []
+    for name in ("centre", "scale"):
+        given = np.asarray(getattr(privacy, name), float)
+        if given.ndim and given.shape != (p,):
+            raise DataError(
+                f"GaussianPrivacy has a {name} of {given.size} numbers for {p} columns."
+            )
+        found.append(np.broadcast_to(given, (p,)).astype(float))
+    try:
+        check_inputs(step, federation.operations)
+    except Refusal as refusal:
+        raise DataError(
+            "A private fit reads the silos' columns as they are, or as a "
+            "StandardScaler with privacy gives them: a transform fitted without noise, "
+            "a fold or a split before it would tell of the rows without noise.",
+            rule=refusal.rule,
+        ) from None
+    return found[0], found[1]
+
+
+def promise(
+    privacy: GaussianPrivacy, federation: Federation, **found: Any
+) -> dict[str, Any]:
+    """Return `privacy_`: what was asked for, what it costs, alone and with the rest.
+
+    "total_rho" and "total_epsilon" are of this fit and of the private transforms that
+    its rows passed through.
+    """
+    rho = rho_of(privacy.epsilon, privacy.delta)
+    before = [
+        float(one.public.get("rho", 0.0))
+        for one in federation.operations
+        if isinstance(one, Derive)
+    ]
+    total = math.fsum([rho, *before])
+    return {
+        **privacy.as_dict(),
+        "neighbours": NEIGHBOURS,
+        "rho": rho,
+        "total_rho": total,
+        "total_epsilon": epsilon_of(total, privacy.delta),
+        **found,
+    }
+
+
+def checked_count(totals: Mapping[str, Any]) -> int:
+    """Return the number of rows of totals with noise; refuse where it is all noise."""
+    N = round(float(totals["count"]))
+    if N < 2:
+        raise DataError(
+            "The noise is as large as the number of rows: there is no result. Ask for "
+            "a larger epsilon, or more rows."
+        )
+    return N
+
+
+def deviation_of(step: Step, name: str, rho: float, federation: Federation) -> float:
+    """Return the standard deviation of a total's noise, in steps of the lattice."""
+    noise = step.declared[name].noise
+    assert noise is not None
+    m, protection = len(federation.parties), federation.coordinator.protection
+    return noise.sigma(rho) * math.sqrt(m / honest_shares(m, protection))
