@@ -378,6 +378,7 @@ def cases() -> dict[str, Case]:
         "correlation": _fit(up.Correlation()),
         "linear robust": _fit(up.LinearRegression(cov_type="HC1"), ["thalach"]),
         "ridge": _fit(up.Ridge(3.0), ["thalach"]),
+        "ridge by site": _fit(up.Ridge(3.0, site_effects=True), ["thalach"]),
         "linear by site": _fit(up.LinearRegression(site_effects=True), ["thalach"]),
         "glm by site": _fit(up.GLM("poisson", site_effects=True), ["age"]),
         "glm": _fit(up.GLM("gamma"), ["age"]),

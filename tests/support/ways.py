@@ -170,7 +170,11 @@ WAYS: dict[str, list[Way]] = {
         Way({"n_quantiles": 3, "output_distribution": "normal"}, named=False),
     ],
     "Quantiles": [Way(), Way({"probabilities": [0.5], "decimals": 1}, named=False)],
-    "Ridge": [Way(y=["f"]), Way(partition="columns", y=["f"])],
+    "Ridge": [
+        Way(y=["f"]),
+        Way({"site_effects": True}, y=["f"]),
+        Way(partition="columns", y=["f"]),
+    ],
     "RobustScaler": [Way(), Way({"with_centering": False}, named=False)],
     "SimpleImputer": [
         *(Way(), UNNAMED, COLUMNS, Way({"strategy": "median"})),

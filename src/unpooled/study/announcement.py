@@ -180,7 +180,8 @@ def read_announced(
     # A silo does not have the files of models to update, and a plan needs none.
     unfitted_steps(steps, label, read_models=False).fit(federation)
     judging = read_evaluate(top, steps)
-    if (judges := cross_validation_of(steps, *judging)) is not None:
+    judges = cross_validation_of(steps, *judging, partition=partition)
+    if judges is not None:
         judges.fit(federation, target_of(steps, label))
     lines = with_matching(federation, dry.lines)
     refusals = _refusals(party, dry, layout)
@@ -236,7 +237,8 @@ def calls_of(text: str) -> StudyText:
     columns = head.names("columns") if partition == "rows" else None
     evaluation, steps = None, read_steps(top)
     judging = read_evaluate(top, steps)
-    if (judges := cross_validation_of(steps, *judging)) is not None:
+    judges = cross_validation_of(steps, *judging, partition=partition)
+    if judges is not None:
         judged = record_of(judges, {})
         target = target_of(steps, label)
         evaluation = {

@@ -137,7 +137,8 @@ def _counts(content: Mapping[str, Any]) -> list[list[int]]:
 
 def cross_validation(study: StudyFile) -> CrossValidation | None:
     """Return the unfitted cross-validation that [evaluate] asks for; None without."""
-    return cross_validation_of(study.steps, study.cv, study.scoring, study.n_blocks)
+    judging = study.cv, study.scoring, study.n_blocks
+    return cross_validation_of(study.steps, *judging, partition=study.partition)
 
 
 def cross_validation_of(
@@ -145,6 +146,8 @@ def cross_validation_of(
     cv: int,
     scoring: str | tuple[str, ...] | None,
     n_blocks: int,
+    *,
+    partition: str,
 ) -> CrossValidation | None:
     """Return the cross-validation of steps, as a study and a silo both make it.
 
@@ -154,7 +157,7 @@ def cross_validation_of(
         return None
     names = list(scoring) if isinstance(scoring, tuple) else scoring
     return CrossValidation(
-        unfitted_pipeline(steps, "rows"),
+        unfitted_pipeline(steps, partition),
         cv=cv,
         scoring=names,
         details=True,

@@ -466,7 +466,11 @@ def read_evaluate(
     section = top.section("evaluate")
     section.only(("cv", "scoring", "jackknife"))
     if top.section("study").text("partition") == "columns":
-        top.fail("[evaluate]", "folds are scored on a partition by rows only")
+        if not hasattr(steps[-1].kind(), "score_apart"):
+            top.fail("[evaluate]", f"on a column partition LinearRegression and Ridge "
+                     f"are judged on folds, not {steps[-1].model}")  # fmt: skip
+        if "jackknife" in section:
+            section.fail("jackknife", "is of a partition by rows only")
     if any(step.name == EVALUATION for step in steps):
         top.fail("[[steps]] name", f'"{EVALUATION}" names the results of [evaluate]')
     if any(step.update is not None for step in steps):

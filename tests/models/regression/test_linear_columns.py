@@ -4,13 +4,19 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn.linear_model
+import sklearn.metrics
 import statsmodels.api as sm
 from numpy.testing import assert_allclose
+from sklearn.pipeline import make_pipeline
 
 import unpooled as up
 from party_views import chosen
-from unpooled.errors import DataError, ReleaseRefusedError
-from unpooled.models.regression.linear_columns import own_mixtures
+from unpooled.errors import DataError, ReleaseRefusedError, StudyError
+from unpooled.models.regression.linear_columns import (
+    local_residual_products,
+    own_mixtures,
+)
+from unpooled.study import Study
 from unpooled.testing import check_estimator, check_step
 
 N = 120
@@ -181,7 +187,7 @@ def test_who_has_predictions_and_coefficients():
     rules["max_released_share"] = 10.0
     hidden = by_columns(made(), policy=up.Policy(**rules))
     model = up.LinearRegression(scores="parties").fit(hidden, "y")
-    assert model.predict(hidden) is None
+    assert model.predict(hidden).predicted_by.model is model
     with pytest.raises(ReleaseRefusedError, match="allow_disclosed"):
         _ = model.coef_
     with pytest.raises(ReleaseRefusedError, match="allow_row_level"):
@@ -215,8 +221,9 @@ def test_files_keep_what_the_coordinator_has(tmp_path):
         (up.LinearRegression(), {"f": np.nan}, "y", "Missing|missing"),
         (up.LinearRegression(), {}, "z", "name one of the columns"),
         (up.LinearRegression(), {}, None, "Name the column"),
-        (up.LinearRegression(cov_type="HC1"), {}, "y", "nonrobust"),
+        (up.LinearRegression(cov_type="cluster"), {}, "y", "knows the clusters"),
         (up.LinearRegression(site_effects=True), {}, "y", "site_effects"),
+        (up.Ridge(site_effects=True), {}, "y", "site_effects"),
         (up.LinearRegression(scores="all"), {}, "y", "scores='all'"),
         (up.Ridge(0.0), {}, "y", "must be a number above 0"),
     ],
@@ -231,13 +238,251 @@ def test_too_few_people():
         up.LinearRegression().fit(by_columns(made(7)), "y")
 
 
-def test_a_score_would_be_one_silos_own():
+def test_nobody_may_predict():
     federation = by_columns(made())
     model = up.LinearRegression(scores=None).fit(federation, "y")
-    with pytest.raises(DataError, match="One silo alone has the response"):
-        model.score(federation)
-    with pytest.raises(DataError, match="nobody may predict"):
+    for ask in (model.score, model.predict):
+        with pytest.raises(DataError, match="nobody may predict"):
+            ask(federation)
+
+
+# --- Robust errors ------------------------------------------------------------------
+
+
+def uneven(n=300):
+    """Rows whose errors' variance grows with a predictor."""
+    X = made(n)
+    rng = np.random.default_rng(3)
+    return X.assign(y=X.y + np.abs(X.a) * rng.standard_normal(n))
+
+
+@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("cov_type", ["HC0", "HC1"])
+def test_robust_errors_equal_statsmodels(split, cov_type, secure_sum):
+    X, names = uneven(), in_order(split)
+    _, scale = oracle(X, names)
+    plain = sm.OLS(X.y, sm.add_constant(X[names] / scale))
+    theirs = plain.fit(cov_type=cov_type, use_t=True)
+
+    federation = by_columns(X, split, secure_sum=secure_sum, follow=True)
+    ours = up.LinearRegression(cov_type=cov_type).fit(federation, "y")
+
+    assert_allclose(ours.intercept_se_, theirs.bse["const"], rtol=1e-8)
+    assert_allclose(ours.f_statistic_, np.asarray(theirs.fvalue).item(), rtol=1e-8)
+    assert_allclose(ours.coef_se_, theirs.bse.iloc[1:] / scale, rtol=1e-8)
+    assert_allclose(ours.p_values_, theirs.pvalues.iloc[1:], rtol=1e-6, atol=1e-300)
+    assert_allclose(ours.sigma_, np.sqrt(plain.fit().scale), rtol=1e-8)
+
+
+def test_robust_errors_leave_what_the_docstring_says():
+    federation = by_columns(made())
+    model = up.LinearRegression(cov_type="HC0")
+    planned = up.plan(model, federation, "y")
+    model.fit(federation, "y")
+    left = [
+        (line.step, line.name, line.shape, line.visibility)
+        for line in federation.ledger
+        if line.direction == "out"
+    ]
+    assert left[-4:] == [
+        ("linear.local_residual_products", "products", (16, 16), "veiled"),
+        ("linear.local_residual_products", "weighted", (16,), "veiled"),
+        ("linear.own_robust_errors", "intercept_variance", (), "summed"),
+        ("linear.own_robust_errors", "wald", (), "summed"),
+    ]
+    out = [line for line in planned.releases if line.direction == "out"]
+    assert [(x.step, x.name, x.shape, x.visibility) for x in out] == left
+
+
+def test_residuals_cannot_be_solved_for_from_their_products():
+    # 6 predictors: 21 products and 13 further numbers, three times of which is 102.
+    few, enough = made(101), made(102)
+    model = up.LinearRegression(cov_type="HC0")
+    with pytest.raises(DataError, match="could be solved for"):
+        model.fit(by_columns(few), "y")
+    assert model.fit(by_columns(enough), "y").coef_se_.shape == (6,)
+    # A silo checks it too, whoever asks.
+    Q = np.linalg.qr(np.random.default_rng(0).standard_normal((30, 16)))[0]
+    kept = {"basis": Q, "rows": np.zeros((30, 2))}
+    with pytest.raises(DataError) as refused:
+        local_residual_products.function(
+            kept, ["a", "y"], target="y", gram=np.eye(16), response=np.ones(16)
+        )
+    assert refused.value.rule == "max_feature_ratio"
+
+
+# --- Scores -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_scores_on_new_people_equal_sklearns(split, secure_sum):
+    X, names = made(units=[1.0] * 6), in_order(split)
+    federation = by_columns(X, split, secure_sum=secure_sum, follow=True)
+    train, test = federation.train_test_split(test_size=0.25, random_state=0)
+    inside, outside = chosen(train), chosen(test)
+    for ours, theirs in (
+        (up.LinearRegression(), sklearn.linear_model.LinearRegression()),
+        (up.Ridge(5.0, scores="parties"), sklearn.linear_model.Ridge(5.0)),
+    ):
+        ours.fit(train, "y")
+        theirs.fit(X[names].iloc[inside], X.y.iloc[inside])
+        new, y = X[names].iloc[outside], X.y.iloc[outside]
+        assert_allclose(ours.score(test), theirs.score(new, y), rtol=RTOL)
+    # The predictions of the last one, which the silos keep.
+    view, found = ours.predict(test), theirs.predict(new)
+    error = sklearn.metrics.root_mean_squared_error(y, found)
+    assert_allclose(up.metrics.root_mean_squared_error("y", view), error, rtol=RTOL)
+    raw = up.metrics.r2_score("y", view, multioutput="raw_values")
+    assert_allclose(raw, [theirs.score(new, y)], rtol=RTOL)
+
+
+@pytest.mark.parametrize("scores", ["coordinator", "parties"])
+def test_cross_validation_equals_sklearns(scores):
+    X, names = made(units=[1.0] * 6), in_order("three")
+    federation = by_columns(X, "three", follow=True)
+    model = make_pipeline(up.StandardScaler(), up.Ridge(5.0, scores=scores))
+    names_of_scores = ["r2", "neg_root_mean_squared_error"]
+    found = up.cross_validate(
+        model, federation, "y", cv=3, scoring=names_of_scores, random_state=4
+    )
+    wanted = {name: [] for name in names_of_scores}
+    for train, test in federation.folds(3, random_state=4):
+        # The response is scaled too, as every column is.
+        inside, outside = X.iloc[chosen(train)], X.iloc[chosen(test)]
+        scaled = (outside - inside.mean()) / inside.std(ddof=0)
+        rows = (inside - inside.mean()) / inside.std(ddof=0)
+        theirs = sklearn.linear_model.Ridge(5.0).fit(rows[names], rows.y)
+        predicted = theirs.predict(scaled[names])
+        wanted["r2"].append(sklearn.metrics.r2_score(scaled.y, predicted))
+        error = sklearn.metrics.root_mean_squared_error(scaled.y, predicted)
+        wanted["neg_root_mean_squared_error"].append(-error)
+    for name, values in wanted.items():
+        assert_allclose(found[f"test_{name}"], values, rtol=RTOL)
+
+
+def test_a_score_opens_predictions_for_the_silos_alone():
+    rules = {"allow_row_level": "parties", "min_parties": 2}
+    rules["max_released_share"] = 10.0
+    federation = by_columns(made(), policy=up.Policy(**rules))
+    model = up.LinearRegression().fit(federation, "y")
+    before = len(list(federation.ledger))
+    model.score(federation)
+    left = [
+        (line.step, line.name, line.shape, line.visibility)
+        for line in list(federation.ledger)[before:]
+        if line.direction == "out"
+    ]
+    assert left == [
+        ("linear.local_predictions", "predictions", (N,), "veiled"),
+        ("linear.local_score_squares", "residual", (), "veiled"),
+        ("linear.local_score_squares", "squares", (), "veiled"),
+        ("linear.own_score", "score", (), "summed"),
+    ]
+    with pytest.raises(ReleaseRefusedError, match="allow_row_level"):
         model.predict(federation)
+    three = by_columns(made(), "three", policy=up.Policy(**rules, allow_disclosed=True))
+    fitted = up.LinearRegression().fit(three, "y")
+    assert 0.0 < fitted.score(three) < 1.0
+
+
+@pytest.mark.parametrize(
+    ("ask", "says"),
+    [
+        (lambda fed: up.cross_validate(up.PCA(2), fed), "judged on folds"),
+        (lambda fed: up.jackknife(up.Ridge(), fed, "y"), "jackknife would compare"),
+        (
+            lambda fed: up.GridSearchCV(up.Ridge(), {"alpha": [1.0, 2.0]}).fit(
+                fed, "y"
+            ),
+            "one candidate",
+        ),
+        (
+            lambda fed: up.metrics.r2_score(
+                "a", up.Ridge(scores="parties").fit(fed, "y").predict(fed)
+            ),
+            "predicts 'y'",
+        ),
+    ],
+)
+def test_what_cannot_be_judged_is_refused(ask, says):
+    with pytest.raises(DataError, match=says):
+        ask(by_columns(made()))
+
+
+STUDY = """
+[study]
+name = "apart"
+partition = "columns"
+aligned = true
+random_state = 0
+[parties]
+one = "one.csv"
+two = "two.csv"
+[policy]
+min_parties = 2
+allow_row_level = "parties"
+max_released_share = 100.0
+[[steps]]
+model = "LinearRegression"
+y = ["y"]
+cov_type = "HC1"
+scores = "parties"
+[evaluate]
+cv = 3
+"""
+
+
+def written(tmp_path, text=STUDY):
+    X = made()
+    for name, columns in zip(("one", "two"), SPLITS["two"], strict=True):
+        X[columns].to_csv(tmp_path / f"{name}.csv", index=False)
+    path = tmp_path / "study.toml"
+    path.write_text(text)
+    return Study.from_file(path)
+
+
+def test_a_study_judges_folds_by_columns(tmp_path):
+    study = written(tmp_path)
+    planned = study.plan()
+    run = study.run()
+    federation = study.federation()
+    found = up.cross_validate(
+        up.LinearRegression(scores="parties"),
+        federation,
+        "y",
+        cv=3,
+        scoring=["r2", "neg_root_mean_squared_error"],
+    )
+    assert run.evaluation is not None
+    for name, values in run.evaluation.scores.items():
+        assert_allclose(values, found[f"test_{name}"])
+    sent = {(x.step, x.name) for x in planned.releases}
+    assert ("linear.own_score", "score") in sent
+    assert "R²" in (run.folder / "report.html").read_text()
+    (whole,) = run.models.values()
+    again = up.LinearRegression(cov_type="HC1", scores="parties").fit(federation, "y")
+    assert_allclose(whole.intercept_se_, again.intercept_se_)
+    assert_allclose(whole.f_statistic_, again.f_statistic_)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (("cv = 3", "cv = 3\njackknife = 4"), "by rows only"),
+        (('model = "LinearRegression"\ny = ["y"]\ncov_type = "HC1"',
+          'model = "PCA"'), "LinearRegression and Ridge"),
+    ],
+)  # fmt: skip
+def test_a_study_says_what_is_not_judged_by_columns(tmp_path, change, says):
+    with pytest.raises(StudyError, match=says):
+        written(tmp_path, STUDY.replace(*change))
+
+
+def test_folds_open_no_products_of_residuals():
+    federation = by_columns(made())
+    model = up.LinearRegression(cov_type="HC1")
+    up.cross_validate(model, federation, "y", cv=2)
+    assert not [x for x in federation.ledger if "residual_products" in x.step]
 
 
 def test_mixtures_are_a_function_of_the_rows():

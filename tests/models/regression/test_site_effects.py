@@ -92,6 +92,58 @@ def test_a_linear_regression_equals_statsmodels(cov_type, sizes):
     assert_allclose(ours.score(federation), oracle.rsquared)
 
 
+@pytest.mark.parametrize("alpha", [0.5, 50.0])
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_a_ridge_regression_equals_sklearns_within_silos(sizes, alpha, secure_sum):
+    X, silo = made("gaussian", sizes)
+    # In units in which the penalty counts for every column.
+    X["b"] = X.b / 1e4
+    within = X - X.groupby(silo).transform("mean")
+    oracle = sklearn.linear_model.Ridge(alpha, fit_intercept=False)
+    oracle.fit(within[list("abc")], within.y)
+    # Another oracle: indicators of the silos, without a penalty.
+    Z = np.column_stack([X[list("abc")], silo[:, None] == np.arange(3)])
+    penalty = np.diag([alpha] * 3 + [0.0] * 3)
+    beta = np.linalg.solve(Z.T @ Z + penalty, Z.T @ X.y)
+
+    federation = silos(X, silo, follow=True, secure_sum=secure_sum)
+    ours = up.Ridge(alpha, site_effects=True).fit(federation, "y")
+
+    assert_allclose(ours.coef_, oracle.coef_, **CLOSE)
+    assert_allclose(ours.coef_, beta[:3], **CLOSE)
+    residuals = X.y - Z @ beta
+    r2 = 1.0 - residuals @ residuals / np.sum((X.y - X.y.mean()) ** 2)
+    assert_allclose(ours.r2_, r2, rtol=1e-9)
+    assert_allclose(ours.rmse_, np.sqrt((residuals**2).mean()), rtol=1e-9)
+    score = oracle.score(within[list("abc")], within.y)
+    assert_allclose(ours.r2_within_, score, rtol=1e-9)
+    assert ours.n_intercepts_ == 3
+    # Each silo predicts with the intercept that it keeps.
+    assert_allclose(ours.score(federation), r2, rtol=1e-9)
+    for name in ("intercept_", "coef_se_"):
+        assert not hasattr(ours, name)
+    assert "Each silo has an intercept" in str(ours.summary())
+    for ask in (lambda: ours.predict(X[list("abc")]), ours.to_sklearn):
+        with pytest.raises(DataError, match="own intercept"):
+            ask()
+
+
+def test_what_a_ridge_regression_with_site_effects_releases():
+    X, silo = made("gaussian", SIZES[0])
+    # Constant within silos: its coefficient is 0, as the intercepts absorb it.
+    federation = silos(X.assign(d=silo.astype(float)), silo)
+    ours = up.Ridge(2.0, site_effects=True).fit(federation, "y")
+    assert ours.coef_[list(ours.predictors_).index("d")] == 0.0
+    out = [x for x in federation.ledger if x.direction == "out"]
+    assert [(x.step, x.name, x.visibility) for x in out] == [
+        ("linear.local_total", "count", "summed"),
+        ("linear.local_total", "total", "summed"),
+        ("linear.local_within_squares", "squares", "summed"),
+        ("linear.local_within_squares", "response", "summed"),
+        ("linear.local_scatter", "scatter", "summed"),
+    ]
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_generalised_linear_model_equals_statsmodels(family):
     X, silo = made(family, SIZES[1])

@@ -4,6 +4,7 @@ model.predict(federation) ──> a view: each silo predicts its own rows, lazil
 metric(y, view)           ──> a call of the model: silos that follow make it too
 """
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -48,6 +49,53 @@ def predicted(
     made = view.derive(step, columns, kept_of=kept_of, **arguments)
     made.predicted_by = PredictedBy(model, method, view)
     return made
+
+
+def predicted_apart(model: Any, view: Federation) -> Federation:
+    """Return the view of predictions on a column partition, for metrics.
+
+    The view is of what the parties have; a metric has the parties add their parts of
+    the predictions, and asks the model how (`score_apart`).
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted.
+    view : Federation
+        People with the model's columns.
+    """
+    made = copy.copy(view)
+    made.predicted_by = PredictedBy(model, "predict", view)
+    return made
+
+
+def predictions_of(model: Any, rows: Federation) -> Any:
+    """Return what a model predicts, for a score: never numbers of single people.
+
+    Parameters
+    ----------
+    model : estimator or Pipeline
+        Fitted.
+    rows : Federation
+        Whose responses are compared with it.
+    """
+    if rows.partition == "rows":
+        return model.predict(rows)
+    last = model
+    if hasattr(model, "steps"):
+        *early, (_, last) = model.steps
+        for _, step in early:
+            rows = step.transform(rows)
+    return predicted_apart(last, rows)
+
+
+def measured_apart(by: PredictedBy, metric: str, y_true: Any) -> Any:
+    """Return a metric on a column partition, in the session of `measuring`."""
+    if not hasattr(by.model, "score_apart"):
+        raise DataError(
+            f"A {type(by.model).__name__} has no {metric} on a column partition."
+        )
+    return by.model.score_apart(by.view, metric, y_true)
 
 
 def predictor_of(metric: str, y_pred: Any, methods: Sequence[str]) -> PredictedBy:

@@ -12,7 +12,7 @@ import numpy as np
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.models.metrics.predictions import measuring
+from unpooled.models.metrics.predictions import measured_apart, measuring
 from unpooled.models.moments import complete
 from unpooled.protocol.step import public, release, summed
 
@@ -80,7 +80,8 @@ def r2_score(
     Notes
     -----
     Released, as totals only: N, column sums and squared deviations of the true columns,
-    and their squared residuals.
+    and their squared residuals. On a column partition, of linear regressions: to the
+    parties alone each person's prediction and the squares about it, and the score.
 
     See Also
     --------
@@ -89,7 +90,10 @@ def r2_score(
     choices = ("uniform_average", "variance_weighted", "raw_values")
     _check_multioutput(multioutput, choices)
     arguments = {"y_true": _names(y_true), "multioutput": multioutput}
-    with measuring("r2_score", y_pred, PREDICT, arguments):
+    with measuring("r2_score", y_pred, PREDICT, arguments) as by:
+        if y_pred.partition == "columns":
+            found = measured_apart(by, "r2_score", y_true)
+            return np.array([found]) if multioutput == "raw_values" else found
         totals, view = _residuals(y_true, y_pred)
         mean = totals["total"] / totals["count"]
         squares = view.sum(local_deviations, mean=mean)["squares"]
@@ -129,7 +133,7 @@ def root_mean_squared_error(
     Notes
     -----
     Released, as totals only: N, column sums of the true columns and their squared
-    residuals.
+    residuals. On a column partition as of `r2_score`.
 
     See Also
     --------
@@ -137,10 +141,19 @@ def root_mean_squared_error(
     """
     _check_multioutput(multioutput, ("uniform_average", "raw_values"))
     arguments = {"y_true": _names(y_true), "multioutput": multioutput}
-    with measuring("root_mean_squared_error", y_pred, PREDICT, arguments):
+    with measuring("root_mean_squared_error", y_pred, PREDICT, arguments) as by:
+        if y_pred.partition == "columns":
+            found = measured_apart(by, "root_mean_squared_error", y_true)
+            return np.array([found]) if multioutput == "raw_values" else found
         totals, _ = _residuals(y_true, y_pred)
     roots = np.sqrt(totals["residual"] / totals["count"])
     return roots if multioutput == "raw_values" else float(np.average(roots))
+
+
+def check_response(y_true: Any, response: str) -> None:
+    """Refuse to compare predictions with another column than the response."""
+    if _names(y_true) != [response]:
+        raise DataError(f"y_true={y_true!r}: the model predicts {response!r}.")
 
 
 def _names(y_true: Any) -> list[str]:

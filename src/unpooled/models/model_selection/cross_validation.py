@@ -33,6 +33,7 @@ from unpooled.models.metrics.classification import (
     added_confusions,
     confusion,
 )
+from unpooled.models.metrics.predictions import predictions_of
 from unpooled.models.metrics.regression import r2_score, root_mean_squared_error
 from unpooled.models.model_selection.jackknife import (
     ALIGNMENTS,
@@ -108,6 +109,7 @@ class CrossValidation(FederatedEstimator):
     """
 
     is_model = False
+    _partitions = ("rows", "columns")
     test_scores_: dict[str, Float[Array, "m k"]]
     train_scores_: dict[str, Float[Array, "m k"]]
     score_errors_: dict[str, Float[Array, " k"]]
@@ -145,6 +147,10 @@ class CrossValidation(FederatedEstimator):
                 f"estimator={self.estimator!r}; give a model of unpooled, or a "
                 f"scikit-learn Pipeline of such."
             )
+        estimator, by_columns = self.estimator, federation.partition == "columns"
+        if by_columns:
+            self._check_columns()
+            estimator = _without_robust_errors(estimator)
         folds = []
         if self.cv or not self.n_blocks:
             folds = federation.folds(
@@ -162,7 +168,7 @@ class CrossValidation(FederatedEstimator):
         # The folds of a candidate ask the same steps; candidates may not.
         rounds, models, fit_times = LockStep(federation), [], []
         for candidate in candidates:
-            fits = [(train, partial(_fitted, self.estimator, candidate, y))
+            fits = [(train, partial(_fitted, estimator, candidate, y))
                     for train, _ in folds]  # fmt: skip
             began = time.perf_counter()
             models.append(rounds.run([*fits, *jackknifed]))
@@ -185,7 +191,8 @@ class CrossValidation(FederatedEstimator):
             for of_candidate in models
             for k, model in enumerate(of_candidate)
         ]
-        details = _details(scores) if self.details else {}
+        # By columns there is one response, whose scores these are already.
+        details = _details(scores) if self.details and not by_columns else {}
         asked += [
             (test, partial(_scored, detail, model, y))
             for detail in details.values()
@@ -208,6 +215,25 @@ class CrossValidation(FederatedEstimator):
                 # Scores of test rows come first.
                 dict(zip(scores, by_fold, strict=False)),
                 dict(zip(details, rest, strict=True)),
+            )
+
+    def _check_columns(self) -> None:
+        """Refuse what folds of people cannot be done with, whose columns are apart."""
+        model = last_step(self.estimator)
+        if not hasattr(model, "score_apart"):
+            raise DataError(
+                f"On a column partition a {type(model).__name__} is not judged on "
+                f"folds: LinearRegression and Ridge are."
+            )
+        if self.n_blocks:
+            raise DataError(
+                "On a column partition the silos keep the coefficients that a "
+                "jackknife would compare; cov_type gives their standard errors."
+            )
+        if self.candidates is not None and len(self.candidates) > 1:
+            raise DataError(
+                "On a column partition the silos keep the coefficients of one "
+                "candidate at a time: cross-validate each with cross_validate."
             )
 
     def _jackknifed(
@@ -263,6 +289,19 @@ def fills_within_folds(estimator: Any) -> bool:
     return False
 
 
+def _without_robust_errors(estimator: Any) -> Any:
+    """Return a copy whose fits of folds open no products of squared residuals.
+
+    Scores do not read errors, and the products of all folds together would be more
+    equations about the same people than those of one fit.
+    """
+    copied = clone(estimator)
+    model = last_step(copied)
+    if "cov_type" in model.get_params():
+        model.set_params(cov_type="nonrobust")
+    return copied
+
+
 def _in_parts(values: Sequence[Any], size: int) -> list[Sequence[Any]]:
     return [values[start : start + size] for start in range(0, len(values), size)]
 
@@ -272,11 +311,12 @@ def _confusion(model: Any, rows: Federation, y: Any) -> Confusion:
 
 
 def _r2_by_response(model: Any, rows: Federation, y: Any) -> Float[Array, " q"]:
-    return np.asarray(r2_score(y, model.predict(rows), multioutput="raw_values"))
+    given = predictions_of(model, rows)
+    return np.asarray(r2_score(y, given, multioutput="raw_values"))
 
 
 def _neg_rmse_by_response(model: Any, rows: Federation, y: Any) -> Float[Array, " q"]:
-    given = model.predict(rows)
+    given = predictions_of(model, rows)
     return -np.asarray(root_mean_squared_error(y, given, multioutput="raw_values"))
 
 
@@ -333,7 +373,8 @@ def cross_validate(
     estimator : estimator or Pipeline
         A model of this library, or a scikit-learn Pipeline of such; not changed.
     X : Federation
-        A federation by rows, or a view of one.
+        A federation, or a view of one. By columns a `LinearRegression` or a `Ridge` is
+        judged, of which the parties alone open the predictions.
     y : str or sequence of str, optional
         As for ``estimator.fit``: the name of the label, or the columns of the second
         view.

@@ -14,6 +14,7 @@ from unpooled.models.metrics.classification import (
     log_loss,
     roc_auc_score,
 )
+from unpooled.models.metrics.predictions import predictions_of
 from unpooled.models.metrics.regression import r2_score, root_mean_squared_error
 
 # A fitted model, new rows, and what `fit` was given as y.
@@ -54,11 +55,11 @@ def _roc_auc(model: Any, rows: Federation, y: Any) -> float:
 
 
 def _r2(model: Any, rows: Federation, y: Any) -> float:
-    return float(np.mean(r2_score(_targets(y), model.predict(rows))))
+    return float(np.mean(r2_score(_targets(y), predictions_of(model, rows))))
 
 
 def _neg_rmse(model: Any, rows: Federation, y: Any) -> float:
-    errors = root_mean_squared_error(_targets(y), model.predict(rows))
+    errors = root_mean_squared_error(_targets(y), predictions_of(model, rows))
     return -float(np.mean(errors))
 
 

@@ -34,7 +34,8 @@ from unpooled.linalg.generalized_eigen import check_definite, solved
 from unpooled.linalg.settled import Arrays, near, settled
 from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator, check_federation, described
-from unpooled.models.metrics.regression import r2_score
+from unpooled.models.metrics.predictions import predicted_apart
+from unpooled.models.metrics.regression import check_response, r2_score
 from unpooled.models.moments import pooled_mean, pooled_scatter
 from unpooled.models.parameter_checks import check_choice
 from unpooled.models.regression.clusters import check_clusters, with_cluster_column
@@ -56,10 +57,15 @@ from unpooled.models.regression.linear_columns import (
     local_image,
     local_predictions,
     local_products,
+    local_residual_products,
+    local_score_squares,
     own_coefficients,
     own_mixtures,
     own_predictions,
+    own_robust_errors,
+    own_score,
     predicted_by_parties,
+    scored_by_parties,
     shown_by_parties,
     shown_coefficients,
 )
@@ -82,9 +88,11 @@ from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Exhibit
 
 _MOMENTS = (moments.local_total, moments.local_squares, moments.local_scatter)
+_BY_SILOS = local_within_squares, own_intercept, predicted_in_silo
 _BY_PARTIES = (
     *(own_mixtures, local_image, local_products, own_coefficients),
     *(shown_coefficients, local_predictions, own_predictions),
+    *(local_score_squares, own_score),
 )
 
 
@@ -109,11 +117,11 @@ class LeastSquares(RegressorMixin, FederatedEstimator):
     response_: str
 
     _partitions = ("rows", "columns")
-    _computed = ("r2_", "rmse_")
+    _computed = ("r2_", "rmse_", "r2_within_")
     _kept_by_silos = ("coef_",)
     _scored_by = ("r2", "neg_root_mean_squared_error")
     _estimates: Mapping[str, int | None] = {"coef_": None, "intercept_": None}
-    _steps = (*_MOMENTS, predicted_response, *_BY_PARTIES)
+    _steps = (*_MOMENTS, predicted_response, *_BY_SILOS, *_BY_PARTIES)
 
     def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
         return regression_exhibits(self)
@@ -171,11 +179,25 @@ class LeastSquares(RegressorMixin, FederatedEstimator):
         solved = R[:-1, :-1], b * unit, residual
         return view, _Standardised(N, mean, scale, *solved, own)
 
-    def _solve_by_parties(self, federation: Federation, y: Any, alpha: float) -> Totals:
+    def _keep_intercepts(self, view: Federation, n_intercepts: int) -> None:
+        """Have each silo keep its own intercept; the last round of `site_effects`."""
+        self.n_intercepts_ = n_intercepts
+        coef = self.coef_[None].copy()
+        view.keep(own_intercept, coef=coef, family="gaussian", offset=False)
+        self.kept_ = view.kept_here
+
+    def _solve_by_parties(
+        self, federation: Federation, y: Any, alpha: float, *, robust: bool = False
+    ) -> Totals:
         """Set what the coordinator learns of a column partition; three rounds."""
         check_choice("scores", self.get_params()["scores"], SCORES)
+        if self.get_params()["site_effects"]:
+            raise DataError(
+                "On a column partition all silos have the same people, so that no silo "
+                "has an intercept of its own: leave out site_effects."
+            )
         roles = Roles.of(federation, y)
-        found = fitted_by_parties(federation, roles, alpha=alpha)
+        found = fitted_by_parties(federation, roles, alpha=alpha, robust=robust)
         self.intercept_, self.r2_ = found.intercept, found.r2
         self.rmse_ = float(np.sqrt(found.residual / found.N))
         self.n_samples_ = found.N
@@ -201,8 +223,8 @@ class LeastSquares(RegressorMixin, FederatedEstimator):
         Returns
         -------
         (n,) array or Federation
-            On a column partition an array, or None with ``scores="parties"``: then each
-            silo keeps the predictions.
+            On a column partition an array, or with ``scores="parties"`` a federation,
+            for `unpooled.metrics`: then each silo keeps the predictions.
         """
         check_is_fitted(self)
         kept_of = vars(self).get("kept_", "")
@@ -210,7 +232,8 @@ class LeastSquares(RegressorMixin, FederatedEstimator):
             view = check_federation(self, X)
             if view.partition == "columns":
                 to = self.get_params()["scores"]
-                return predicted_by_parties(self, view, to=to, kept_of=kept_of)
+                found = predicted_by_parties(self, view, to=to, kept_of=kept_of)
+                return predicted_apart(self, view) if to == "parties" else found
             return self._roles.predictions(self, view, "gaussian", kept_of=kept_of)
         if kept_of and not has_intercept(self):
             raise without_silo(self)
@@ -230,25 +253,64 @@ class LeastSquares(RegressorMixin, FederatedEstimator):
 
         Notes
         -----
-        Of a federation is released what `unpooled.metrics.r2_score` releases.
+        Of a federation is released what `unpooled.metrics.r2_score` releases. On a
+        column partition the silos alone open the predictions, whoever may see those of
+        `predict`, and the coordinator receives R².
         """
         if not isinstance(X, Federation):
             return float(super().score(X, y, sample_weight))
         if sample_weight is not None:
             raise DataError("The rows of a federation have no weights.")
+        y = self.response_ if y is None else y
         if X.partition == "columns":
-            raise DataError(
-                "One silo alone has the response: compare the predictions with it "
-                'there. R² on the rows of the fit is r2_; scores="parties" leaves the '
-                "predictions with the silos."
-            )
-        return float(r2_score(self.response_ if y is None else y, self.predict(X)))
+            with X.calling(self, "score", y=y):
+                return self.score_apart(X, "r2_score", y)
+        return float(r2_score(y, self.predict(X)))
+
+    def score_apart(self, view: Federation, metric: str, y_true: Any) -> float:
+        """Return a score on a column partition, in the session that is open.
+
+        Parameters
+        ----------
+        view : Federation
+            On a column partition, with the predictors and the response.
+        metric : {"r2_score", "root_mean_squared_error"}
+            Name of the score.
+        y_true : str or sequence of str
+            The response.
+
+        Raises
+        ------
+        DataError
+            Where `y_true` is not the response, or nobody may predict.
+        """
+        check_is_fitted(self)
+        view = check_federation(self, view)
+        check_response(y_true, self.response_)
+        if self.get_params()["scores"] is None:
+            raise DataError('scores=None: nobody may predict; choose "parties".')
+        return scored_by_parties(self, view, metric, kept_of=self.kept_)
+
+    def _measure(
+        self,
+        federation: Federation,
+        *,
+        metric: str,
+        predicts: str,
+        arguments: Mapping[str, Any],
+    ) -> Any:
+        if federation.partition == "columns":
+            return self.score_apart(federation, metric, arguments["y_true"])
+        return super()._measure(
+            federation, metric=metric, predicts=predicts, arguments=arguments
+        )
 
     def _gather(self, federation: Federation) -> None:
         coef, errors = shown_by_parties(federation, self.response_, kept_of=self.kept_)
         self.coef_ = coef
-        if "coef_se_" in self._kept_by_silos:
-            self.coef_se_ = errors
+        if isinstance(self, LinearRegression):
+            factor = self._error_factor(self.n_samples_, len(coef) + 1)
+            self.coef_se_ = errors * np.sqrt(factor)
 
     @property
     def _roles(self) -> Roles:
@@ -321,7 +383,7 @@ class LinearRegression(LeastSquares, Inference):
     cov_type : {"nonrobust", "HC0", "HC1", "cluster"}, default "nonrobust"
         How standard errors are estimated: for equal variances of the errors, or robust
         against unequal ones; "HC1" with N / (N - k). "cluster": robust against rows of
-        a cluster that resemble each other. On a column partition "nonrobust".
+        a cluster that resemble each other; not on a column partition.
     clusters : str, optional
         With "cluster": name of a column that numbers the clusters inside each silo,
         such as wards or persons; it is no predictor. None: each silo is a cluster.
@@ -412,7 +474,9 @@ class LinearRegression(LeastSquares, Inference):
     fitted values. The coordinator receives the intercept with its variance, R², the sum
     of squared residuals, and the ratio of the smallest eigenvalue of the predictors'
     cross-products to the largest. Each silo keeps the coefficients of its own columns
-    with their standard errors; reading them has all silos disclose theirs. Among more
+    with their standard errors; reading them has all silos disclose theirs. With "HC0"
+    or "HC1" the silos also open products of the predictors' coordinates weighted by
+    squared residuals, and the coordinator receives Wald's statistic. Among more
     than two silos the response's products are those of one silo, so that
     `allow_disclosed` is needed.
 
@@ -423,12 +487,12 @@ class LinearRegression(LeastSquares, Inference):
 
     _computed = (
         *(*LeastSquares._computed, "adjusted_r2_", "sigma_", "f_statistic_"),
-        *("f_p_value_", "log_likelihood_", "aic_", "bic_", "r2_within_"),
+        *("f_p_value_", "log_likelihood_", "aic_", "bic_"),
     )
     _steps = (
-        *(*LeastSquares._steps, local_score_products, local_within_squares),
-        *(local_profile_products, own_intercept, predicted_in_silo),
+        *(*LeastSquares._steps, local_score_products, local_profile_products),
         *(local_cluster_products, local_profile_cluster_products),
+        *(local_residual_products, own_robust_errors),
     )
     _kept_by_silos = ("coef_", "coef_se_")
 
@@ -516,10 +580,7 @@ class LinearRegression(LeastSquares, Inference):
         self._set_inference(T @ C @ T.T, dof=float(dof))
         self._set_goodness(found.residual, N, k, len(found.b), self._wald(found))
         if own:
-            self.n_intercepts_ = found.n_intercepts
-            coef = self.coef_[None].copy()
-            view.keep(own_intercept, coef=coef, family="gaussian", offset=False)
-            self.kept_ = view.kept_here
+            self._keep_intercepts(view, found.n_intercepts)
 
     def _wald(self, found: _Standardised) -> float:
         """Return the coefficients' squares in units of their covariance matrix."""
@@ -531,21 +592,31 @@ class LinearRegression(LeastSquares, Inference):
 
     def _fit_parties(self, federation: Federation, y: Any) -> None:
         """Fit parties with other columns of the same people, who keep coefficients."""
-        if self.cov_type != "nonrobust" or self.clusters or self.site_effects:
+        if self.cov_type == "cluster" or self.clusters:
             raise DataError(
-                'On a column partition cov_type is "nonrobust", and there are neither '
-                "clusters nor site_effects."
+                "On a column partition one silo alone knows the clusters, and the "
+                "others would need to know who is in which: choose another cov_type."
             )
-        found = self._solve_by_parties(federation, y, alpha=0.0)
+        robust = self.cov_type != "nonrobust"
+        found = self._solve_by_parties(federation, y, alpha=0.0, robust=robust)
         # A silo's own plan assumes how many columns the others have.
         p = min(len(self.predictors_), found.N - 2)
         N = found.N
         self.dof_ = float(N - p - 1)
-        variance = found.residual / self.dof_
-        self.intercept_se_ = float(np.sqrt(variance * found.intercept_variance))
+        variance = found.residual / self.dof_ * found.intercept_variance
         with np.errstate(divide="ignore", invalid="ignore"):
             wald = np.divide(found.r2, 1.0 - found.r2) * self.dof_
+        if robust:
+            # The silos keep the errors of "HC0"; this factor follows from N and p.
+            factor = self._error_factor(N, p + 1)
+            variance = found.robust_variance * factor
+            wald = found.wald / factor if found.residual else np.inf
+        self.intercept_se_ = float(np.sqrt(variance))
         self._set_goodness(found.residual, N, p + 1, p, float(wald))
+
+    def _error_factor(self, N: int, k: int) -> float:
+        """Return by what "HC1" multiplies variances, for k parameters; 1 of others."""
+        return N / (N - k) if self.cov_type == "HC1" else 1.0
 
     def _set_goodness(
         self, residual: float, N: int, k: int, p: int, wald: float
@@ -586,6 +657,10 @@ class Ridge(LeastSquares):
     alpha : float, default 1.0
         Weight of the penalty: ``residual sum of squares + alpha Σ coef²``. The
         intercept is not penalised. Standardise columns of different units first.
+    site_effects : bool, default False
+        Whether each silo has an intercept of its own, which it keeps, as in
+        `LinearRegression`. These intercepts are not penalised either: the coefficients
+        are those of a ridge regression of rows about the means of their silos.
     scores : {"coordinator", "parties"} or None, default "coordinator"
         Column partitions only: who receives the predictions that `predict` returns.
 
@@ -594,14 +669,19 @@ class Ridge(LeastSquares):
     coef_ : (p,) array
         Coefficients of the predictors, in the columns' units.
     intercept_ : float
-        The intercept.
+        Only without `site_effects`: the intercept.
+    n_intercepts_ : int
+        Only with `site_effects`: m, the number of silos.
     r2_ : float
         Coefficient of determination on the rows of the fit.
+    r2_within_ : float
+        Only with `site_effects`: share of the sum of squares within silos that the
+        predictors explain.
     rmse_ : float
         Root mean squared residual, with denominator N.
     kept_ : str
-        Only on a column partition: study and view under which the silos keep the
-        coefficients of their columns.
+        Only with `site_effects` or on a column partition: study and view under which
+        the silos keep their intercepts, or the coefficients of their columns.
     predictors_ : list of str
         Names of the columns of `coef_`.
     response_ : str
@@ -623,8 +703,8 @@ class Ridge(LeastSquares):
     Released, as totals only: N, the column sums, the sums of squares about the means,
     and the cross-product matrix of predictors and response. Never released: a row, a
     residual, or any silo's own sums. There are no standard errors: the penalty biases
-    the coefficients by an amount that the rows do not show. On a column partition it is
-    as in `LinearRegression`.
+    the coefficients by an amount that the rows do not show. With `site_effects`, and on
+    a column partition, it is as in `LinearRegression`.
 
     See Also
     --------
@@ -632,14 +712,20 @@ class Ridge(LeastSquares):
     """
 
     def __init__(
-        self, alpha: float = 1.0, *, scores: str | None = "coordinator"
+        self,
+        alpha: float = 1.0,
+        *,
+        site_effects: bool = False,
+        scores: str | None = "coordinator",
     ) -> None:
         self.alpha = alpha
+        self.site_effects = site_effects
         self.scores = scores
 
     def _citation(self) -> Citation:
+        own = " and an unpenalised intercept for each silo" * self.site_effects
         return Citation(
-            f"A ridge regression with the penalty {self.alpha:g} was fitted.",
+            f"A ridge regression with the penalty {self.alpha:g}{own} was fitted.",
             (
                 "Hoerl AE, Kennard RW. Ridge regression: biased estimation for "
                 "nonorthogonal problems. Technometrics 1970; 12: 55-67.",
@@ -654,13 +740,19 @@ class Ridge(LeastSquares):
                 f"alpha={alpha!r} must be a number above 0; without a penalty there is "
                 f"LinearRegression."
             )
-        by_columns = federation.partition == "columns"
-        solve = self._solve_by_parties if by_columns else self._solve
-        solve(federation, y, alpha=float(alpha))
+        if federation.partition == "columns":
+            self._solve_by_parties(federation, y, alpha=float(alpha))
+            return
+        own = bool(self.site_effects)
+        view, found = self._solve(federation, y, float(alpha), site_effects=own)
+        if own:
+            self._keep_intercepts(view, found.n_intercepts)
 
     def to_sklearn(self) -> Any:
         """Return a fitted `sklearn.linear_model.Ridge`."""
         import sklearn.linear_model
 
         check_is_fitted(self)
+        if not has_intercept(self):
+            raise without_silo(self)
         return self._taught(sklearn.linear_model.Ridge(self.alpha))

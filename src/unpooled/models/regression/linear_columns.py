@@ -9,6 +9,13 @@
                  the response Qᵀ y, yᵀ y and its mean ──> Σ, opened by the silos alone
     each solves  (G + alpha I) a = Qᵀ y, and keeps its coefficients  Z_iᵀ Q a
     round 3      silos ── their shares of R², residual, intercept ──> Σ
+    "HC0", "HC1" round 4   the one that has the response: M = Qᵀ diag(e²) Q and Qᵀ e² of
+                           its residuals e ──> Σ, opened by the silos alone
+                 round 5   silos ── their shares of the intercept's variance and of
+                           Wald's statistic ──> Σ
+    a score      silos ── their parts of the predictions ──> Σ, opened by the silos
+                 alone; the one that has the response adds squares about it, in a total
+                 for the silos; silos ── their shares of the score ──> Σ
 
 Since the columns of Q span all predictors, Z Zᵀ = Q G Qᵀ, and the coefficients of the
 joined predictors are
@@ -16,7 +23,12 @@ joined predictors are
     (ZᵀZ + alpha I)⁻¹ Zᵀ y  =  Zᵀ (Z Zᵀ + alpha I)⁻¹ y  =  Zᵀ Q (G + alpha I)⁻¹ Qᵀ y
 
 with the covariance matrix  σ² (ZᵀZ)⁻¹ = σ² Zᵀ Q G⁻² Qᵀ Z  without a penalty, of which
-each silo computes the part of its own columns.
+each silo computes the part of its own columns. The one that is robust against unequal
+variances is  Zᵀ Q G⁻² M G⁻² Qᵀ Z, with G⁻² for (G G)⁻¹ in both.
+
+M is one equation for each pair of predictors about as many unknown squares as there are
+people: silos know Q. Where the pairs are more than a third as many as the people, no
+robust errors are computed.
 
 What a silo learns: the span of all predictors, that is the other silos' predictors up
 to a linear map that it does not know, and the fitted values. The matrix R_i is drawn
@@ -177,7 +189,6 @@ def own_coefficients(
     target: str,
     n_silos: int,
     n_predictors: int,
-    dof: int,
     alpha: float,
     gram: Float[Array, "l l"],
     centre: Float[Array, " l"],
@@ -189,22 +200,20 @@ def own_coefficients(
 
     All silos compute the same goodness of fit, so each releases an equal share.
     """
-    Q = kept["basis"]
-    # The squares of an orthonormal factor add up to its rank.
-    rank = round(float(np.sum(Q**2)))
-    values, V = scipy.linalg.eigh(gram)
-    values, V = values[-rank:], V[:, -rank:]
+    V, values = _axes(kept["basis"], gram)
     largest = max(float(values[-1]), np.finfo(float).tiny)
-    condition = float(values[0]) / largest if rank == n_predictors else 0.0
+    condition = float(values[0]) / largest if len(values) == n_predictors else 0.0
     safe = np.maximum(values, _ROUNDING * largest)
     g = V.T @ response
     a = g / (safe + alpha)
     fitted = safe * a
     residual = max(float(squares - 2.0 * g @ fitted + fitted @ fitted), 0.0)
     c = V.T @ centre
-    N = len(Q)
-    B = (Q @ V).T @ kept["rows"]
-    B[:, ~_predicts(columns, target)] = 0.0
+    N = len(kept["basis"])
+    B = _own_products(kept, columns, target, V)
+    # Of folds the degrees of freedom differ, so that they are no argument: a silo
+    # answers for one setting of arguments.
+    dof = N - n_predictors - 1
     sigma2 = residual / dof if dof > 0 else 0.0
     shares = {
         "r2": 1.0 - residual / squares if squares > 0 else 0.0,
@@ -218,6 +227,101 @@ def own_coefficients(
         **{name: np.asarray(value / n_silos) for name, value in shares.items()},
         "coef": a @ B / spread,
         "error": np.sqrt(sigma2 * np.sum((B / safe[:, None]) ** 2, axis=0)) / spread,
+    }
+
+
+@summed(
+    by="party",
+    # One silo alone has the response.
+    between_two=True,
+    takes={
+        "gram": public("l l", "products of the predictors, which only silos can open"),
+        "response": public("l", "products of the response, which only silos can open"),
+    },
+    products=release(
+        "l l",
+        symmetric=True,
+        meaning="products of the predictors' coordinates, weighted by each person's "
+        "squared residual, added",
+    ),
+    weighted=release(
+        "l",
+        meaning="the predictors' coordinates, weighted by each person's squared "
+        "residual, added",
+    ),
+)
+def local_residual_products(
+    kept: Any,
+    columns: Sequence[str],
+    *,
+    target: str,
+    gram: Float[Array, "l l"],
+    response: Float[Array, " l"],
+) -> dict[str, Any]:
+    """Release products weighted by squared residuals; others have no response."""
+    Q = kept["basis"]
+    predicts = _predicts(columns, target)
+    V, _ = _axes(Q, gram)
+    if too_many_pairs(len(Q), V.shape[1]):
+        raise DataError("The residuals could be solved for.", rule="max_feature_ratio")
+    y = kept["rows"][:, ~predicts].sum(axis=1)
+    # Of a silo without the response all are 0.
+    share = float(not predicts.all())
+    e2 = share * (y - Q @ (V @ (V.T @ response))) ** 2
+    return {"products": (Q * e2[:, None]).T @ Q, "weighted": Q.T @ e2}
+
+
+@summed(
+    by="party",
+    takes={
+        "gram": public("l l", "products of the predictors, which only silos can open"),
+        "centre": public("l", "the predictors' means, which only silos can open"),
+        "response": public("l", "products of the response, which only silos can open"),
+        "squares": public("", "the response's squares, which only silos can open"),
+        "products": public(
+            "l l", "products weighted by squared residuals, which only silos can open"
+        ),
+        "weighted": public(
+            "l", "coordinates weighted by squared residuals, which only silos can open"
+        ),
+    },
+    intercept_variance=release("", meaning="variance of the intercept"),
+    wald=release(
+        "",
+        meaning="Wald's statistic of all coefficients (their squares in units of their "
+        "covariance matrix)",
+    ),
+    error=stays("p", meaning="standard errors of the silo's own coefficients"),
+)
+def own_robust_errors(
+    kept: Any,
+    columns: Sequence[str],
+    *,
+    target: str,
+    n_silos: int,
+    gram: Float[Array, "l l"],
+    centre: Float[Array, " l"],
+    response: Float[Array, " l"],
+    squares: Float[Array, ""],
+    products: Float[Array, "l l"],
+    weighted: Float[Array, " l"],
+) -> dict[str, Any]:
+    """Keep errors robust against unequal variances; release shares of the others."""
+    V, values = _axes(kept["basis"], gram)
+    safe = np.maximum(values, _ROUNDING * max(float(values[-1]), np.finfo(float).tiny))
+    M = V.T @ products @ V
+    B = _own_products(kept, columns, target, V) / safe[:, None]
+    # The intercept weights person r by 1 / N - q_r c, with q_r the person's row of Q V.
+    N, c = len(kept["basis"]), (V.T @ centre) / safe
+    g = V.T @ response
+    residual = float(squares - g @ g)
+    variance = residual / N**2 - 2.0 / N * c @ (V.T @ weighted) + c @ M @ c
+    wald = g @ scipy.linalg.lstsq(M, g)[0]
+    return {
+        "intercept_variance": np.asarray(max(float(variance), 0.0) / n_silos),
+        "wald": np.asarray(wald / n_silos),
+        "error": np.sqrt(np.maximum(np.einsum("ij,ik,kj->j", B, M, B), 0.0))
+        / kept["spread"],
     }
 
 
@@ -258,6 +362,69 @@ def own_predictions(
     return {"predictions": predictions + intercept}
 
 
+@summed(
+    by="party",
+    # One silo alone has the response.
+    between_two=True,
+    # Squares about one intercept, with the sum of residuals, give those about others.
+    settings=(),
+    takes={"predictions": public("N", "predictions, which only the silos can open")},
+    residual=release(
+        "",
+        meaning="residual sum of squares (squared differences between response and "
+        "prediction, added)",
+    ),
+    squares=release(
+        "",
+        meaning="total sum of squares of the response (its squared deviations from its "
+        "mean, added)",
+    ),
+)
+def local_score_squares(
+    X: Float[Array, "N p"],
+    columns: Sequence[str],
+    *,
+    target: str,
+    intercept: float,
+    predictions: Float[Array, " N"],
+) -> dict[str, Any]:
+    """Release squares of the response and of its residuals; others have none."""
+    true = complete(X[:, ~_predicts(columns, target)])
+    # Over no column in a silo without the response.
+    residuals = true - (predictions + intercept)[:, None]
+    return {
+        "residual": np.asarray(np.sum(residuals**2)),
+        "squares": np.asarray(np.sum((true - true.mean(axis=0)) ** 2)),
+    }
+
+
+@summed(
+    by="party",
+    takes={
+        "residual": public("", "the residual squares, which only silos can open"),
+        "squares": public("", "the response's squares, which only silos can open"),
+    },
+    score=release("", meaning="R² or the mean squared residual, as the study asks"),
+)
+def own_score(
+    X: Float[Array, "N p"],
+    *,
+    n_silos: int,
+    metric: str,
+    residual: Float[Array, ""],
+    squares: Float[Array, ""],
+) -> dict[str, Any]:
+    """Release the silo's share of a score that all silos compute."""
+    if metric == "r2_score":
+        # As in scikit-learn: of a constant response, 1 if it is met and 0 if not.
+        score = 0.0 if residual > 0 else 1.0
+        if squares > 0:
+            score = 1.0 - float(residual) / float(squares)
+    else:
+        score = float(residual) / len(X)
+    return {"score": np.asarray(score / n_silos)}
+
+
 @final
 @dataclass(frozen=True)
 class Totals:
@@ -271,6 +438,9 @@ class Totals:
         Coefficient of determination, and sum of squared residuals.
     intercept, intercept_variance : float
         The intercept, and its variance for residuals of variance 1.
+    robust_variance, wald : float
+        Only with robust errors: the variance of the intercept, and Wald's statistic of
+        all coefficients, both as of "HC0".
     """
 
     N: int
@@ -278,9 +448,22 @@ class Totals:
     residual: float
     intercept: float
     intercept_variance: float
+    robust_variance: float = np.nan
+    wald: float = np.nan
 
 
-def fitted_by_parties(federation: Federation, roles: Roles, *, alpha: float) -> Totals:
+def too_many_pairs(N: int, p: int) -> bool:
+    """Return whether products of squared residuals could be solved for the residuals.
+
+    The silos know by whose coordinates they are weighted: each product is one equation
+    for N unknown squares, and p + 1 more are known from the fit.
+    """
+    return 3 * (p * (p + 1) // 2 + 2 * p + 1) > N
+
+
+def fitted_by_parties(
+    federation: Federation, roles: Roles, *, alpha: float, robust: bool = False
+) -> Totals:
     """Have each silo of a column partition keep the coefficients of its columns.
 
     Parameters
@@ -291,11 +474,14 @@ def fitted_by_parties(federation: Federation, roles: Roles, *, alpha: float) -> 
         Predictors and response.
     alpha : float
         Weight of the penalty on the squares of the coefficients, or 0.
+    robust : bool, default False
+        Whether standard errors are robust against unequal variances.
 
     Raises
     ------
     DataError
-        Without a penalty: too few rows, or collinear or constant predictors.
+        Without a penalty: too few rows, or collinear or constant predictors. With
+        robust errors: too few people for the number of predictors.
     """
     N, p = int(federation.n_rows or 0), len(roles.predictors)
     target = roles.response
@@ -303,6 +489,13 @@ def fitted_by_parties(federation: Federation, roles: Roles, *, alpha: float) -> 
     # A silo's own plan assumes how many columns the others have.
     if alpha == 0.0 and not (planned and federation.layout.known_to):
         check_enough_rows(N, p, 1)
+        if robust and too_many_pairs(N, p):
+            raise DataError(
+                f"Robust errors of {p} predictors open more products of the squared "
+                f"residuals than a third of the number of people, from which the "
+                f"residuals could be solved for. Take fewer predictors, or "
+                f'cov_type="nonrobust".'
+            )
     width = min(p + _MORE, N)
     scaled = alpha == 0.0
     federation.keep(own_mixtures, target=target, width=width, scaled=scaled)
@@ -313,7 +506,6 @@ def fitted_by_parties(federation: Federation, roles: Roles, *, alpha: float) -> 
         target=target,
         n_silos=len(federation.parties),
         n_predictors=p,
-        dof=N - p - 1,
         alpha=alpha,
         **products,
     )
@@ -324,7 +516,27 @@ def fitted_by_parties(federation: Federation, roles: Roles, *, alpha: float) -> 
             "The predictors of all silos together are constant or collinear, so the "
             "problem has no unique solution. Leave some columns out, or fit a Ridge."
         )
-    return Totals(N, **totals)
+    if not robust:
+        return Totals(N, **totals)
+    common = {name: products[name] for name in ("gram", "response")}
+    weighted = federation.sum(
+        local_residual_products, to="parties", target=target, **common
+    )
+    found = federation.sum(
+        own_robust_errors,
+        target=target,
+        n_silos=len(federation.parties),
+        centre=products["centre"],
+        squares=products["squares"],
+        **common,
+        **weighted,
+    )
+    return Totals(
+        N,
+        **totals,
+        robust_variance=float(found["intercept_variance"]),
+        wald=float(found["wald"]),
+    )
 
 
 def predicted_by_parties(
@@ -340,6 +552,39 @@ def predicted_by_parties(
             return totals["predictions"] + intercept
         view.keep(own_predictions, intercept=intercept, **totals)
     return None
+
+
+def scored_by_parties(
+    model: Any, view: Federation, metric: str, *, kept_of: str
+) -> float:
+    """Return a score of predictions that only the silos open, in three rounds.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted.
+    view : Federation
+        People with the predictors and the response.
+    metric : {"r2_score", "root_mean_squared_error"}
+        Name of the score.
+    kept_of : str
+        Address of the fit of which the silos keep their coefficients.
+    """
+    target, intercept = model.response_, float(model.intercept_)
+    predictions = view.sum(
+        local_predictions, to="parties", kept_of=kept_of, target=target
+    )
+    squares = view.sum(
+        local_score_squares,
+        to="parties",
+        target=target,
+        intercept=intercept,
+        **predictions,
+    )
+    n_silos = len(view.parties)
+    found = view.sum(own_score, n_silos=n_silos, metric=metric, **squares)
+    score = float(found["score"])
+    return score if metric == "r2_score" else float(np.sqrt(max(score, 0.0)))
 
 
 def shown_by_parties(
@@ -359,6 +604,25 @@ def shown_by_parties(
 def _predicts(columns: Sequence[str], target: str) -> Bool[Array, " p"]:
     """Return which columns are predictors."""
     return np.array([name != target for name in columns], dtype=bool)
+
+
+def _axes(
+    Q: Float[Array, "N l"], gram: Float[Array, "l l"]
+) -> tuple[Float[Array, "l p"], Float[Array, " p"]]:
+    """Return eigenvectors and eigenvalues of the products, of as many as Q's rank."""
+    # The squares of an orthonormal factor add up to its rank.
+    rank = round(float(np.sum(Q**2)))
+    values, V = scipy.linalg.eigh(gram)
+    return V[:, -rank:], values[-rank:]
+
+
+def _own_products(
+    kept: Any, columns: Sequence[str], target: str, V: Float[Array, "l k"]
+) -> Float[Array, "k p"]:
+    """Return products of the axes with the silo's own predictors, 0 of a response."""
+    B = (kept["basis"] @ V).T @ kept["rows"]
+    B[:, ~_predicts(columns, target)] = 0.0
+    return B
 
 
 def _orthonormal(image: Float[Array, "N l"]) -> Float[Array, "N l"]:
