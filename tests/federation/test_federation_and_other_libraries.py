@@ -1,8 +1,12 @@
 """What another library asks of a federation is refused in one sentence of ours."""
 
+import pprint
+
+import IPython.lib.pretty
 import numpy as np
 import pandas as pd
 import pytest
+import rich.pretty
 import sklearn.compose
 import sklearn.decomposition
 import sklearn.discriminant_analysis
@@ -15,6 +19,7 @@ import unpooled as up
 from unpooled.errors import DataError
 
 FOREIGN = sklearn.preprocessing.StandardScaler
+LDA = up.LinearDiscriminantAnalysis
 
 
 @pytest.fixture
@@ -37,12 +42,28 @@ ASKING = {
     "cross_val_score": lambda fed: sklearn.model_selection.cross_val_score(
         up.PCA(1), fed
     ),
+    "cross_val_score of a label": lambda fed: sklearn.model_selection.cross_val_score(
+        LDA(), fed, "ill"
+    ),
     "cross_validate": lambda fed: sklearn.model_selection.cross_validate(
         up.PCA(1), fed
+    ),
+    "cross_val_predict of a label": lambda fed: (
+        sklearn.model_selection.cross_val_predict(LDA(), fed, "ill")
+    ),
+    "learning_curve of a label": lambda fed: sklearn.model_selection.learning_curve(
+        LDA(), fed, "ill"
+    ),
+    "validation_curve of a label": lambda fed: sklearn.model_selection.validation_curve(
+        LDA(), fed, "ill", param_name="shrinkage", param_range=[0.1, 0.2]
     ),
     "GridSearchCV": lambda fed: sklearn.model_selection.GridSearchCV(
         up.PCA(), {"n_components": [1, 2]}
     ).fit(fed),
+    "GridSearchCV of a label": lambda fed: sklearn.model_selection.GridSearchCV(
+        LDA(), {"shrinkage": [0.1, 0.2]}
+    ).fit(fed, "ill"),
+    "KFold": lambda fed: next(sklearn.model_selection.KFold(3).split(fed)),
     "train_test_split": lambda fed: sklearn.model_selection.train_test_split(fed),
     "ColumnTransformer": lambda fed: sklearn.compose.ColumnTransformer(
         [("scale", FOREIGN(), ["a"])]
@@ -69,9 +90,14 @@ def test_one_sentence_names_what_does_it_here(federation, name):
         assert hasattr(up, ours)
 
 
-def test_a_label_is_refused_by_scikit_learn_before_it_looks_at_the_federation(
-    federation,
-):
-    """Documented, since nothing of ours is called: the check of y is by type alone."""
-    with pytest.raises(ValueError, match="'y' parameter of cross_val_score must be an"):
-        sklearn.model_selection.cross_val_score(up.PCA(1), federation, "ill")
+SHOWING = {
+    "pprint": lambda fed: pprint.pformat([fed]),
+    "rich": lambda fed: rich.pretty.pretty_repr([fed]),
+    "IPython": lambda fed: IPython.lib.pretty.pretty([fed]),
+    "pandas": lambda fed: repr(pd.Series([fed], dtype=object)[0]),
+}
+
+
+@pytest.mark.parametrize("name", SHOWING)
+def test_what_prints_a_federation_does_not_ask_for_rows(federation, name):
+    assert "<Federation: 3 parties" in SHOWING[name](federation)

@@ -1,4 +1,4 @@
-"""`.ci/run` with a stand-in for `make`: two tiers at once, and the first failure."""
+"""`.ci/run` with a stand-in for `make`: lists beside each other, the first failure."""
 
 import os
 import subprocess
@@ -48,7 +48,7 @@ def targets(done):
     return [line.split()[-1] for line in lines if line.startswith("output of")]
 
 
-FIRST = ["install", "debian-packages", "lint", "types", "docs", "release", "test"]
+FIRST = ["install", "debian-packages", "types", "lint", "docs", "release", "test"]
 
 
 def test_the_federation_comes_last(ci):
@@ -74,12 +74,23 @@ def test_nothing_runs_after_a_failure(ci, target):
     assert targets(done)[-1] == target
 
 
-@pytest.mark.parametrize("target", ["test-shapes", "test-slow"])
+@pytest.mark.parametrize(
+    "target", ["test-shapes", "test-slow", "test-pythons", "experiments-quick"]
+)
 def test_a_failure_ends_the_federation(ci, target):
     done = ci(FAILS=target, HANGS="test-federation")
 
     assert done.returncode != 0
     assert targets(done)[-1] == target
+
+
+@pytest.mark.slow
+def test_a_failure_of_one_list_ends_the_other(ci):
+    done = ci(FAILS="docs", HANGS="types")
+
+    assert done.returncode != 0
+    assert targets(done)[-2:] == ["types", "docs"]
+    assert "test" not in targets(done)
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NoReturn, final
+from typing import TYPE_CHECKING, Any, NoReturn, final
 
 import numpy as np
 
@@ -41,7 +41,8 @@ _ELSEWHERE = (
     "The rows of a federation stay in their silos, so a function of another library "
     "cannot read them: use unpooled.cross_validate in place of cross_val_score and "
     "cross_validate, unpooled.GridSearchCV in place of GridSearchCV, unpooled.metrics "
-    "in place of sklearn.metrics, unpooled.ColumnTransformer in place of "
+    "in place of sklearn.metrics, the federation's own train_test_split and folds in "
+    "place of train_test_split and KFold, unpooled.ColumnTransformer in place of "
     "ColumnTransformer, and the estimators of unpooled (unpooled.PCA, "
     "unpooled.StandardScaler, ...) in place of scikit-learn's."
 )
@@ -231,6 +232,19 @@ class Federation:
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
         """Refuse to be an array, which functions of other libraries ask for."""
         raise DataError(_ELSEWHERE)
+
+    # Hidden from type checkers, which would then take any name for an attribute.
+    if not TYPE_CHECKING:
+
+        def __getattribute__(self, name: str) -> Any:
+            """Refuse `__len__` as an attribute; `len(federation)` is not asked here.
+
+            Before anything else, scikit-learn's functions decide by `hasattr` whether X
+            is an array, and then refuse the name of a label in place of y by its type.
+            """
+            if name == "__len__":
+                raise DataError(_ELSEWHERE)
+            return object.__getattribute__(self, name)
 
     def sum(
         self, step: Step, to: str = "coordinator", *, kept_of: str = "", **public: Any
