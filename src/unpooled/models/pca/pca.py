@@ -297,8 +297,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         Only with ``standard_errors=True``: the same of the loadings.
     subspaces_ : (k, 2) int array
         With ``standard_errors=True`` or "scatter": positions, from 0, of the first and
-        the last component of the subspace that each lies in. Neighbours share one where their
-        variances differ by less than a fifth of the larger; a component that is
+        the last component of the subspace that each lies in. Neighbours share one where
+        their variances differ by less than a fifth of the larger; a component that is
         determined has its own.
     angle_se_ : (k,) array
         With ``standard_errors=True`` or "scatter": root mean square, in radians, of the
