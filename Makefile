@@ -22,6 +22,8 @@ SHAPES := --jaxtyping-packages=unpooled,shape_tier.checked \
 SHAPED := $(addprefix tests/,attacks/test_attacks_on_memory.py cli/test_cli_demo.py \
     cli/test_cli_results.py data displays federation laws linalg models party protocol \
     report results secure study/test_plans_that_are_kept.py)
+# Where tests over a real server and silos stand, so that no other file is looked through.
+FEDERATION := $(addprefix tests/,integration cli/test_cli_start.py)
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
@@ -56,7 +58,7 @@ test-slow: $(DEV) debian-packages  ## the slow tests and random examples, no fed
 # Two processes with a consortium of a server and silos each; a file keeps to one of them.
 test-federation: $(DEV) debian-packages  ## only those over a real server and silos
 	@$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder \
-	    -m federation $(PYTEST_ARGS)
+	    -m federation $(PYTEST_ARGS) $(FEDERATION)
 
 test-long: test-slow  ## the slow tests, random examples, and the federation
 	@$(MAKE) --no-print-directory test-federation

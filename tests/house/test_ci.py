@@ -1,6 +1,7 @@
 """`.ci/run` with a stand-in for `make`: lists beside each other, the first failure."""
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -107,3 +108,21 @@ def test_a_failure_over_the_federation_after_the_others(ci):
 
     assert done.returncode != 0
     assert done.stdout.endswith("output of test-federation\n")
+
+
+def test_the_federations_tier_has_every_file_with_its_mark():
+    text = (CHECKOUT / "Makefile").read_text("utf-8")
+    (named,) = re.findall(r"^FEDERATION := \$\(addprefix tests/,(.*)\)$", text, re.M)
+    places = [CHECKOUT / "tests" / place for place in named.split()]
+
+    marked = [
+        path
+        for path in (CHECKOUT / "tests").rglob("test_*.py")
+        if re.search(r"\bmark\.federation\b", path.read_text("utf-8"))
+        and path != Path(__file__)
+    ]
+
+    assert all(place.exists() for place in places)
+    assert marked
+    for path in marked:
+        assert any(place in (path, *path.parents) for place in places), path

@@ -25,7 +25,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     items.sort(key=lambda item: place_of(item.path, here))
     for item in items:
-        if here in item.path.parents:
+        if item.path.parent == here:
             item.add_marker(pytest.mark.federation)
             item.add_marker(pytest.mark.slow)
             # NVFlare and the libraries that it starts warn of their own affairs.

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pandas as pd
-import prince
 import pytest
 from numpy.testing import assert_allclose
 
@@ -70,7 +69,7 @@ def model():
     return up.FAMD(3).fit(silos())
 
 
-def test_equal_to_prince(model):
+def test_equal_to_prince(model, prince):
     twin = prince.FAMD(n_components=3, engine="scipy").fit(ROWS)
     assert_allclose(model.eigenvalues_, twin.eigenvalues_, atol=ATOL)
     found, wanted = model.transform(ROWS), twin.row_coordinates(ROWS).to_numpy()

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pandas as pd
-import prince
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -74,7 +73,7 @@ def same_up_to_signs(found, wanted, atol=ATOL):
     assert_allclose(found * np.sign(np.sum(found * wanted, axis=0)), wanted, atol=atol)
 
 
-def test_equal_to_prince(model):
+def test_equal_to_prince(model, prince):
     twin = prince.MCA(n_components=3, engine="scipy").fit(ROWS)
     assert_allclose(model.eigenvalues_, twin.eigenvalues_, atol=ATOL)
     G = twin.column_coordinates(ROWS)
@@ -92,7 +91,7 @@ def test_equal_to_prince(model):
 
 
 @pytest.mark.parametrize("correction", ["benzecri", "greenacre"])
-def test_corrections_are_those_of_prince(model, correction):
+def test_corrections_are_those_of_prince(model, prince, correction):
     twin = prince.MCA(n_components=3, engine="scipy", correction=correction).fit(ROWS)
     ratio = getattr(model, f"{correction}_ratio_")
     assert_allclose(ratio, twin.percentage_of_variance_ / 100, atol=ATOL)

@@ -1,0 +1,49 @@
+"""The count of blocks before rows are selected is a release like any other."""
+
+import numpy as np
+import pytest
+
+import unpooled as up
+from unpooled.report.facts import facts_of
+from unpooled.report.html import render
+
+STEP = "block_levels.held"
+
+
+@pytest.fixture(scope="module")
+def halves():
+    rng = np.random.default_rng(0)
+    silos = {name: rng.standard_normal((60, 3)) for name in "xyz"}
+    return up.simulate(silos, random_state=0).train_test_split(test_size=0.5)
+
+
+@pytest.fixture(scope="module")
+def plan(halves):
+    return up.plan(up.PCA(1), halves[0])
+
+
+@pytest.fixture(scope="module")
+def model(halves, plan):
+    # After the plan, which says what is still to come.
+    return up.PCA(1).fit(halves[0])
+
+
+def test_it_is_sealed_and_planned(halves, plan, model):
+    counted = [line for line in halves[0].ledger if line.step == STEP]
+
+    assert [(n.round, n.shape, n.visibility, n.direction) for n in counted] == [
+        (1, (10,), "veiled", "out")
+    ]
+    assert set(counted[0].seals) == set("xyz") == set(counted[0].parties)
+    assert halves[0].ledger.verify()
+    planned = [line for line in plan.releases if line.step == STEP]
+    assert [(n.round, n.shape, n.bytes) for n in planned] == [
+        (1, (10,), counted[0].bytes)
+    ]
+
+
+def test_the_report_explains_it(halves, model):
+    page = render(facts_of(model, halves[0]))
+
+    assert "Counting blocks of rows before folds and splits" in page
+    assert "those that cut their rows into at least 2, 3, 4" in page
