@@ -1,11 +1,12 @@
 """Memory and disk of a federation over many studies in a row, and one of many silos.
 
-    python benchmarks/many_studies.py    # 60 studies of 3 silos: 15 minutes
+    python benchmarks/many_studies.py    # 60 studies of 3 silos: 20 minutes
     python benchmarks/many_studies.py --studies 1 --silos 16
 
 Real servers and silos on this machine run the heart study (impute, scale, PCA) again
-and again, each time as a study of its own. It prints each silo's resident memory, that
-of the server and the size of their kits, and what `unpooled prune` leaves.
+and again, each time as a study of its own. After every ten it waits, then prints the
+resident memory of the server, of its process that stands by and of each silo, and the
+size of their kits; in the end what `unpooled prune` leaves.
 """
 
 import argparse
@@ -29,6 +30,9 @@ from unpooled.federation.nvflare.housekeeping import prune
 
 # Of the first studies modules and buffers stay, which later ones use again.
 WARM = 10
+# The engine keeps a message for a minute after it arrived, with its connection: right
+# after a study memory tells how fast the last ones were.
+REST = 75.0
 
 
 def write_part(silo: str, folder: Path) -> Path:
@@ -67,8 +71,8 @@ def main() -> None:
             made.start()
             print(f"Python {platform.python_version()}, {len(silos)} silos, "
                   f"connected after {time.perf_counter() - began:.1f} s")  # fmt: skip
-            print("study seconds  MB of server and silos | MB of a kit, server's kit")
-            seconds, sizes = list[float](), list[list[float]]()
+            print("study seconds  MB of server, its standby, silos | MB of kits")
+            seconds, sizes = list[float](), dict[int, list[float]]()
             for number in range(1, asked.studies + 1):
                 path = made.folder / f"study-{number}.toml"
                 text = study_text(path.stem, HEART, silos).replace("= 30", "= 120")
@@ -77,16 +81,18 @@ def main() -> None:
                 done = up.Study.from_file(path).run(kit=made.coordinator)
                 seconds.append(time.perf_counter() - began)
                 assert done.ledger.verify()
-                pids = [made.processes[n].pid for n in ("server", *silos)]
-                sizes.append([resident(pid) for pid in pids])
-                if number in (1, WARM) or number % 10 == 0:
-                    shown = " ".join(f"{size:.1f}" for size in sizes[-1])
-                    kits = disk(made.kit(silos[0])), disk(made.server)
+                if number == 1 or number % WARM == 0:
+                    time.sleep(REST)
+                    pids = [made.processes[n].pid for n in ("server", *silos)]
+                    pids[1:1] = made.standby("server")
+                    sizes[number] = [resident(pid) for pid in pids]
+                    shown = " ".join(f"{size:.1f}" for size in sizes[number])
+                    kits = disk(made.server), disk(made.kit(silos[0]))
                     print(f"{number:5} {seconds[-1]:7.1f}  {shown} | "
                           f"{kits[0]:.1f} {kits[1]:.1f}", flush=True)  # fmt: skip
             print(f"a study, median: {statistics.median(seconds):.1f} s")
-            if len(sizes) > WARM:
-                growth = np.divide(sizes[-1], sizes[WARM - 1]) - 1.0
+            if len(sizes) > 2:
+                growth = np.divide(sizes[max(sizes)], sizes[WARM]) - 1.0
                 print(f"growth since study {WARM}:",
                       " ".join(f"{100 * g:+.1f} %" for g in growth))  # fmt: skip
             for name in ("server", silos[0]):

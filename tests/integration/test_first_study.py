@@ -172,18 +172,23 @@ def asked_by(job):
     return asked | {"study": Path(asked["file"]).stem}
 
 
-def test_an_old_job_is_refused_byte_for_byte(first, tmp_path, monkeypatch):
-    """The zip file that the server kept, with its signatures, is submitted again."""
+def kept_jobs(first, study, do):
+    """Return the zip files of a study's jobs as the server keeps them, oldest first."""
+    jobs = (first.kit("server") / "state" / "jobs").glob("*/data")
+    found = [
+        job for job in jobs if is_subset({"study": study, "do": do}, asked_by(job))
+    ]
+    return sorted(found, key=lambda job: job.stat().st_mtime)
+
+
+def is_subset(part, whole):
+    return part.items() <= whole.items()
+
+
+def submitted_again(first, kept, study, folder, monkeypatch):
+    """Submit a job's zip file once more, and return the outcome and the run in it."""
     from nvflare.fuel.hci.client import file_transfer
 
-    # One that ran a study: a job that resumed it would find nothing left to do.
-    jobs = sorted((first.kit("server") / "state" / "jobs").iterdir())
-    study, kept = next(
-        (content["study"], job / "data")
-        for job in jobs
-        if (content := asked_by(job / "data"))["do"] == "run"
-        and (first.folder / "runs" / content["study"]).exists()
-    )
     sent = []
 
     def again(root, folder, path):
@@ -192,21 +197,55 @@ def test_an_old_job_is_refused_byte_for_byte(first, tmp_path, monkeypatch):
 
     monkeypatch.setattr(file_transfer, "zip_directory_to_file", again)
     monkeypatch.setattr(file_transfer, "sign_folders", lambda *given: None)
-    (tmp_path / study).mkdir()
-    before = {silo: entries(first, silo, study) for silo in SILOS}
-
+    (folder / study).mkdir(parents=True)
     with submission(first.coordinator) as session:
-        job = str(session._session.submit_job(str(tmp_path / study)))
+        job = str(session._session.submit_job(str(folder / study)))
         wait_for(lambda: "size" in session.ask(job, {"since": 0}), pause=0.1)
         size = int(session.ask(job, {"since": 0})["size"])
-        place = session.take(job, size, tmp_path / "fetched")
+        place = session.take(job, size, folder / "fetched")
         wait_for(lambda: is_over(session.status(job, 60.0)), pause=0.1)
-
     assert sent == [kept.read_bytes()]
     assert place is not None
-    assert f"has a run of a study {study} already" in place.read_text()
+    return place.read_text()
+
+
+def what_is_known(first, study):
+    """Return what silos wrote of a study's rounds, and the server's run of it."""
+    run = first.kit("server") / "studies" / study
+    files = {
+        path.relative_to(run): path.read_bytes()
+        for path in run.rglob("*")
+        if path.is_file()
+    }
+    return {silo: entries(first, silo, study) for silo in SILOS}, files
+
+
+def test_an_old_job_is_refused_byte_for_byte(first, tmp_path, monkeypatch):
+    """The zip file that the server kept, with its signatures, is submitted again."""
+    (kept,) = kept_jobs(first, "heart", "run")
+    before = what_is_known(first, "heart")
+
+    outcome = submitted_again(first, kept, "heart", tmp_path, monkeypatch)
+
+    assert "has a run of a study heart already" in outcome
     # It asked nothing of a silo.
-    assert {silo: entries(first, silo, study) for silo in SILOS} == before
+    assert what_is_known(first, "heart") == before
+
+
+def test_old_jobs_of_a_resumed_study_learn_nothing(first, tmp_path, monkeypatch):
+    """Neither the job that was interrupted nor the one that ended the study."""
+    study = "restarted"
+    before = what_is_known(first, study)
+    for number, do in enumerate(("run", "resume")):
+        (kept,) = kept_jobs(first, study, do)
+
+        outcome = submitted_again(
+            first, kept, study, tmp_path / str(number), monkeypatch
+        )
+
+        if do == "run":
+            assert f"has a run of a study {study} already" in outcome
+        assert what_is_known(first, study) == before
 
 
 # --- who comes at a wrong time --------------------------------------------------------

@@ -21,6 +21,7 @@ from nvflare.apis.fl_constant import FLContextKey
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.job_launcher_spec import JobProcessArgs, JobReturnCode
 from nvflare.apis.workspace import Workspace
+from nvflare.fuel.f3.stats_pool import StatsPoolManager
 
 from unpooled.federation.nvflare.standby import (
     JobProcess,
@@ -28,6 +29,7 @@ from unpooled.federation.nvflare.standby import (
     SiloLauncher,
     Standby,
 )
+from unpooled.federation.nvflare.startup_kits import LARGE_BLOCKS, environment
 
 pytestmark = pytest.mark.slow
 
@@ -96,6 +98,29 @@ def test_a_copy_becomes_nvflares_program(kit, kind, capfd):
     assert "--job_id" not in lacking
     assert "--token/" not in lacking
     launcher.handle_event(EventType.SYSTEM_END, fl_ctx)
+
+
+def test_what_grows_by_every_job_is_forgotten(started):
+    launcher, _, fl_ctx = started
+    pool = StatsPoolManager.add_time_hist_pool("Of-This-Test", "of messages")
+    pool.record_value("va.old-job#request", 0.1)
+
+    launcher.launch_job({"job_id": "job"}, fl_ctx).wait()
+
+    assert pool.cat_bins == {}
+    StatsPoolManager.delete_pool("Of-This-Test")
+
+
+def test_processes_of_jobs_use_large_blocks_as_the_system_does(kit, monkeypatch):
+    """The kit's own process gives each back, which computing would make slow."""
+    monkeypatch.setenv(LARGE_BLOCKS, environment()[LARGE_BLOCKS])
+    standby = Standby("silo")
+    theirs = Path(f"/proc/{standby.process.pid}/environ").read_bytes().split(b"\0")
+    standby.process.kill()
+
+    names = {line.partition(b"=")[0].decode() for line in theirs}
+    assert "PYTHONPATH" in names
+    assert LARGE_BLOCKS not in names
 
 
 def test_it_has_no_threads_that_a_copy_would_miss(kit, monkeypatch):

@@ -39,6 +39,7 @@ from nvflare.app_common.job_launcher.process_launcher import (
     JOB_RETURN_CODE_MAPPING,
     ProcessJobLauncher,
 )
+from nvflare.fuel.f3.stats_pool import HistPool, StatsPoolManager
 from nvflare.utils.job_launcher_utils import (
     generate_client_command,
     generate_server_command,
@@ -46,6 +47,7 @@ from nvflare.utils.job_launcher_utils import (
 )
 
 from unpooled.federation.nvflare.jobs import CONTROLLER, EXECUTOR
+from unpooled.federation.nvflare.startup_kits import LARGE_BLOCKS
 from unpooled.posix import ended_copies, forked, kill_copy
 from unpooled.protocol.library_build import is_installed, library_build
 
@@ -103,6 +105,7 @@ class StandbyLauncher(ProcessJobLauncher):
 
     def launch_job(self, job_meta: dict[str, Any], fl_ctx: Any) -> JobHandleSpec:
         """Have the job's process copied from the one that stands by, or start one."""
+        forget_statistics()
         arguments = fl_ctx.get_prop(FLContextKey.JOB_PROCESS_ARGS) or {}
         job = {
             "command": shlex.split(self.get_command(job_meta, fl_ctx)),
@@ -121,6 +124,18 @@ class StandbyLauncher(ProcessJobLauncher):
                 self._standby = Standby(self.kind)
             except OSError:
                 log.warning("No process stands by for jobs", exc_info=True)
+
+
+def forget_statistics() -> None:
+    """Empty NVFlare's tables of how long messages took and how large they were.
+
+    They have rows for every process that a message came from, so each job adds some.
+    They are shown by a command of administrators, which kits allow nobody.
+    """
+    for pool in tuple(StatsPoolManager.pools.values()):
+        if isinstance(pool, HistPool):
+            with pool.update_lock:
+                pool.cat_bins.clear()
 
 
 @final
@@ -207,7 +222,11 @@ class Standby:
         self._socket, theirs = socket.socketpair()
         with theirs:
             self.process = subprocess.Popen(
-                _words(kind), stdin=theirs.fileno(), start_new_session=True
+                _words(kind),
+                stdin=theirs.fileno(),
+                start_new_session=True,
+                # Jobs compute, and use large blocks again and again.
+                env={k: v for k, v in os.environ.items() if k != LARGE_BLOCKS},
             )
         # Jobs are begun in the order in which they are handed over.
         self._given = deque[JobProcess]()

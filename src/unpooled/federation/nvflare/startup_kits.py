@@ -28,6 +28,9 @@ _PATIENCE = 10.0  # seconds for a connection to the server
 # Days before the end of a certificate in which it is told.
 EXPIRES_SOON = 30.0
 _LOCK = ".running"
+# glibc's name of the size above which a block of memory is mapped on its own. Unless it
+# is set, glibc raises it to the size of the largest block so far.
+LARGE_BLOCKS = "MALLOC_MMAP_THRESHOLD_"
 _LINE = re.compile(r"^\s*exec python3 (-u -m nvflare\.private\.\S+ .*)$", re.MULTILINE)
 
 
@@ -291,6 +294,8 @@ def environment() -> dict[str, str]:
         **os.environ,
         # As in NVFlare's own script: less memory is held idle between rounds.
         "MALLOC_ARENA_MAX": os.environ.get("MALLOC_ARENA_MAX", "4"),
+        # A message that was passed on is given back to the system, and leaves no hole.
+        LARGE_BLOCKS: os.environ.get(LARGE_BLOCKS, str(2**17)),
         # Modules are imported from installed packages, never from the working folder.
         "PYTHONSAFEPATH": "1",
     }
