@@ -110,6 +110,12 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "before: the difference of the two totals would describe these rows",
             "Impute the column as before, or leave it out.",
         ),
+        "imputed_parts": (
+            "an imputation of cells from other cells is fitted on all rows: in a part "
+            "of them few may lack the same cells",
+            "Impute all rows first, and cross-validate what follows: fit the "
+            "IterativeImputer before folds and splits, not within them.",
+        ),
         "one_setting": (
             "the silo answered this step about these columns with another setting, and "
             "totals for several settings would give the silo's own part of them",
