@@ -106,8 +106,9 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "and about all rows, or let the silo lower min_changed_rows.",
         ),
         "another_filling": (
-            "few cells of a column are missing and they were imputed differently "
-            "before: the difference of the two totals would describe these rows",
+            "few cells of a column are missing, or few rows lack the same ones, and "
+            "they were imputed or left out differently before: the difference of the "
+            "two totals would describe these rows",
             "Impute the column as before, or leave it out.",
         ),
         "imputed_parts": (

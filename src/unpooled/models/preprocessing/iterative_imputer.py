@@ -219,15 +219,16 @@ class IterativeImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
     statistics_ : (p,) array
         Means of the observed cells, which missing cells have before the first sweep.
     location_ : (p,) array
-        With "sweep": the means that cells are predicted by.
+        Only with "sweep": the means that cells are predicted by.
     covariance_ : (p, p) array
-        With "sweep": the covariances that cells are predicted by, with denominator N.
+        Only with "sweep": the covariances that cells are predicted by, with
+        denominator N.
     targets_ : (s,) array of int
-        With "column": the column that each regression predicts, in their order.
+        Only with "column": the column that each regression predicts, in their order.
     coefficients_ : (s, p) array
-        With "column": their coefficients, 0 for the column itself.
+        Only with "column": their coefficients, 0 for the column itself.
     intercepts_ : (s,) array
-        With "column": their intercepts.
+        Only with "column": their intercepts.
     mean_ : (p,) array
         Means of the completed columns.
     std_ : (p,) array
@@ -280,14 +281,16 @@ class IterativeImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
 
     Who sees the totals of several sweeps can solve them for sums over the rows that
     lack the same cells, since each sweep predicts their cells by other known
-    coefficients. So each silo predicts cells only in rows of which at least `min_rows`
-    of its own lack the same cells and, where it has classes, at least
-    `min_rows_per_class` of the same class. Other incomplete rows are filled with the
-    means and count as observed: in all sweeps, and when the silo's table is transformed
-    (`n_regressed_` says how many cells were predicted). So few rows never change
-    between two totals. With a policy of ``min_rows=1`` all rows are predicted, and with
-    "column" the result is scikit-learn's; otherwise it is scikit-learn's of rows in
-    which those cells are filled with the means before.
+    coefficients. So each silo predicts cells only in rows about which it would answer
+    by themselves: at least `min_rows` of its own that lack the same cells and, where it
+    has classes, `min_rows_per_class` of each class among them; few columns for so many
+    rows (`max_feature_ratio`); no row that carries a direction (`max_leverage`). Other
+    incomplete rows are filled with the means and count as observed: in all sweeps, and
+    when the silo's table is transformed (`n_regressed_` says how many cells were
+    predicted). So few rows never change between two totals. With a policy of
+    ``min_rows=1`` all rows are predicted, and with "column" the result is
+    scikit-learn's; otherwise it is scikit-learn's of rows in which those cells are
+    filled with the means before.
 
     A silo keeps to one imputation of a version of its table: of the same columns
     together, and for steps that follow by the regressions of the first fit that one of

@@ -9,13 +9,16 @@ for these sums of each pattern. A pattern that one row has would give the row. S
 silo decides which rows are filled from their other cells:
 
     groups    rows that lack the same cells, and have the same class
-    shared    a pattern with `min_rows` rows in all, of groups of `min_rows_per_class`
+    shared    rows with a pattern about which the silo would answer by themselves: at
+              least `min_rows`, in groups of `min_rows_per_class`, with few columns for
+              so many rows (`max_feature_ratio`), none of which carries a direction of
+              the columns (`max_leverage`): those that do are left to the next kind
     held      all other incomplete rows: their cells have the column's mean, in every
               sweep and ever after, and count as observed
 
-Complete and held rows together are none, or at least `min_rows`: else the smallest
-shared pattern is held too. Whatever the sweeps are, their totals are then sums over
-groups none of which is small.
+Complete and held rows together are none, or would be answered about too: else the
+smallest shared pattern is held as well. Whatever the sweeps are, their totals are then
+sums of totals that a silo would give by themselves.
 
 For sums over other unions of rows this is not so: next to sums over the rows with a
 value in a column, over complete rows or over cells that were filled in another way, the
@@ -24,16 +27,17 @@ It fills the columns of a table together with the same other columns for ever, a
 answers later steps about one completed table only, whatever was fitted since.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from unpooled.arrays import Array, Bool, Int
+from unpooled.arrays import Array, Bool, Float, Int
 from unpooled.data.table import Table
 from unpooled.ledger import canonical
+from unpooled.linalg.leverage import largest_leverage, leverages
 from unpooled.party.memory.audit_log import AuditLog, Note
 from unpooled.party.rules.leverage import tells_pairs
 from unpooled.party.rules.policy import Policy
@@ -88,7 +92,9 @@ class ImputedRows:
         values = _initial(view)
         for note in self._notes("iterated"):
             if note["table"] in names:
-                if tuple(note["columns"]) != columns:
+                # A policy that changed holds other rows.
+                same = (tuple(note["columns"]), note["held"])
+                if same != (columns, int(rows.held.sum())):
                     raise Refusal("another_filling")
                 first = map(float.fromhex, note["values"])
                 values = dict(zip(columns, first, strict=True))
@@ -133,6 +139,7 @@ class ImputedRows:
         if not any(n["table"] in names for n in self._notes("iterated")):
             values = [view.held.values[column].hex() for column in columns]
             note = {"table": table, "columns": list(columns), "values": values}
+            note["held"] = int(view.held.rows.sum())
             found.append(("iterated", note))
         if not _is_fit(asked, view):
             part = view.cut is not None
@@ -188,25 +195,75 @@ class _Rows:
 
 def _divided(policy: Policy, table: Table, columns: tuple[str, ...]) -> _Rows:
     patterns, of_row, classes = _patterns(table, columns)
-    n, n_classes = len(of_row), int(classes.max(initial=0)) + 1
-    groups = of_row * n_classes + classes
-    sizes = np.bincount(groups, minlength=len(patterns) * n_classes)
-    sizes = sizes.reshape(len(patterns), n_classes)
     # Steps by class are refused anyway where a class has so few rows.
-    by_class = (sizes.sum(axis=0) >= policy.min_own_cells).all() and n_classes > 1
-    large = sizes >= (policy.min_rows_per_class if by_class else 1)
-    shared = np.where(large, sizes, 0).sum(axis=1)
-    incomplete = patterns.any(axis=1)
-    chosen = incomplete & (shared >= policy.min_rows)
-    while chosen.any() and 0 < n - shared[chosen].sum() < policy.min_rows:
-        chosen[np.where(chosen, shared, n + 1).argmin()] = False
-    filled = (chosen[:, None] & large).ravel()[groups]
-    held = incomplete[of_row] & ~filled
+    if len(classes) and np.bincount(classes).min() < policy.min_own_cells:
+        classes = np.zeros_like(classes)
+    shared = list[Bool[Array, " N"]]()
+    for k in np.flatnonzero(patterns.any(axis=1)).tolist():
+        has = [c for c, lacks in zip(columns, patterns[k], strict=True) if not lacks]
+        rows = _answerable(policy, table, has, classes, of_row == k)
+        if rows.any():
+            shared.append(rows)
+    shared.sort(key=lambda rows: int(rows.sum()))
+    while shared:
+        rest = ~np.logical_or.reduce(shared)
+        if (_judged(policy, table, columns, rest) == rest).all():
+            break
+        del shared[0]
+    filled = np.logical_or.reduce([np.zeros(len(of_row), bool), *shared])
+    held = patterns.any(axis=1)[of_row] & ~filled
     all_lack, held_lack = (
         frozenset(np.array(columns, object)[patterns[rows].any(axis=0)])
         for rows in (np.unique(of_row), np.unique(of_row[held]))
     )
     return _Rows(held, held_lack, all_lack)
+
+
+def _answerable(
+    policy: Policy,
+    table: Table,
+    columns: Sequence[str],
+    classes: Int[Array, " N"],
+    rows: Bool[Array, " N"],
+) -> Bool[Array, " N"]:
+    """Return which of some rows a silo would answer about by themselves."""
+    by_class = classes.any()
+    while rows.any():
+        before = rows
+        if by_class:
+            sizes = np.bincount(classes[rows], minlength=int(classes.max()) + 1)
+            rows = rows & (sizes >= policy.min_rows_per_class)[classes]
+        rows = _judged(policy, table, columns, rows)
+        if (rows == before).all():
+            break
+    return rows
+
+
+def _judged(
+    policy: Policy,
+    table: Table,
+    columns: Sequence[str],
+    rows: Bool[Array, " N"],
+) -> Bool[Array, " N"]:
+    """Return some rows without those that carry a direction of the columns.
+
+    None, where they are fewer than `min_rows`, or than `max_feature_ratio` lets pass.
+    """
+    n, p = int(rows.sum()), len(columns)
+    if n < policy.min_rows or not policy.allows_pairs(p, n):
+        return np.zeros_like(rows)
+    if not p or (limit := policy.max_leverage) >= 1.0:
+        return rows
+
+    def blocks() -> Iterator[Float[Array, "k q"]]:
+        for block in table.blocks(list(columns)):
+            yield block.X[rows[block.start : block.start + len(block.X)]]
+
+    if largest_leverage(blocks, n, p, limit).at_most <= limit:
+        return rows
+    left = rows.copy()
+    left[rows] = leverages(np.concatenate(list(blocks()))) <= limit
+    return left
 
 
 def _patterns(
