@@ -63,6 +63,9 @@ from .models.preprocessing.column_transformer import (
 )
 from .models.preprocessing.derived_columns import DerivedColumns as DerivedColumns
 from .models.preprocessing.imputer import SimpleImputer as SimpleImputer
+from .models.preprocessing.iterative_imputer import (
+    IterativeImputer as IterativeImputer,
+)
 from .models.preprocessing.k_bins_discretizer import (
     KBinsDiscretizer as KBinsDiscretizer,
 )

@@ -177,6 +177,7 @@ CASES: dict[str, Case] = {
     "PowerTransformer-summed": Case({"comparison": "summed"}),
     "PCA-power": Case({"n_components": 5}, (*IMPUTED, "PowerTransformer")),
     "Ridge": Case({"alpha": 3.0}, IMPUTED, y=("thalach",)),
+    "IterativeImputer": Case({"max_iter": 3}),
     "SimpleImputer": Case(),
     "StandardScaler": Case({}, IMPUTED),
     "StandardScaler-columns": Case(partition="columns"),

@@ -48,6 +48,8 @@ SEARCHES = {"CCA-4", "Heterogeneity-0", "PCA-1", "PCA-3", "PLSCanonical-1"}
 SEARCHES |= {"PersonalizedPCA-0", "PersonalizedPCA-1", "MetaAnalysis-1"}
 # Plans do not know how many categories there are, either.
 SEARCHES |= {"Describe-2", "FAMD-0", "MCA-0", "ColumnTransformer-0"}
+# Nor whether any cell is missing.
+SEARCHES |= {"IterativeImputer-0", "IterativeImputer-1"}
 SEARCHES |= {"GLM-0", "GLM-1", "GLM-2"}
 SEARCHES |= {"LogisticRegression-0", "LogisticRegression-1", "LogisticRegression-2"}
 SEARCHES |= {"PLSRegression-1", "PLSSVD-1", "PowerTransformer-0", "PowerTransformer-1"}

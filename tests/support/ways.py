@@ -114,6 +114,10 @@ WAYS: dict[str, list[Way]] = {
         Way({"bins": 3}),
         Way({"bins": 2, "decimals": 1}, named=False),
     ],
+    "IterativeImputer": [
+        Way({"max_iter": 2}),
+        Way({"max_iter": 2, "updates": "column"}, named=False),
+    ],
     "KBinsDiscretizer": [
         Way({"n_bins": 2}),
         Way({"n_bins": 2, "encode": "ordinal", "strategy": "uniform"}, named=False),

@@ -106,9 +106,16 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "and about all rows, or let the silo lower min_changed_rows.",
         ),
         "another_filling": (
-            "few cells of a column are missing and they were imputed differently "
-            "before: the difference of the two totals would describe these rows",
+            "few cells of a column are missing, or few rows lack the same ones, and "
+            "they were imputed or left out differently before: the difference of the "
+            "two totals would describe these rows",
             "Impute the column as before, or leave it out.",
+        ),
+        "imputed_parts": (
+            "an imputation of cells from other cells is fitted on all rows: in a part "
+            "of them few may lack the same cells",
+            "Impute all rows first, and cross-validate what follows: fit the "
+            "IterativeImputer before folds and splits, not within them.",
         ),
         "one_setting": (
             "the silo answered this step about these columns with another setting, and "

@@ -126,6 +126,14 @@ def largest_leverage(
         places, joining = np.union1d(places, new), 2 * joining
 
 
+def leverages(rows: Float[Array, "n p"]) -> Float[Array, " n"]:
+    """Return the leverage of each of some rows among them.
+
+    Missing cells take the mean of the others.
+    """
+    return _Base(rows).shares(rows)
+
+
 @final
 class _Base:
     """Some rows, by the map under which the columns of these rows are orthonormal.

@@ -72,7 +72,8 @@ class Step:
         and bind letters that no table knows, such as k.
     sparse : bool
         Whether X may be a SciPy array in CSR form; others get dense blocks.
-    fitted_by, by_column, affine, own_rows, of_source, from_noise : see `derived`
+    fitted_by, by_column, by_pattern, affine, own_rows, of_source, from_noise : see
+        `derived`
     polynomial : Polynomial or None, whose sign is learned of a compared step
     reuses : bool
         The silo keeps the totals, and runs the step on new rows only.
@@ -98,6 +99,7 @@ class Step:
     fitted_by: tuple[str, ...] = ()
     sparse: bool = False
     by_column: bool | str = False
+    by_pattern: bool = False
     affine: bool = False
     own_rows: bool = False
     of_source: bool = False
@@ -249,6 +251,7 @@ def derived(
     takes: Mapping[str, str | Public] | None = None,
     fitted_by: tuple[str, ...] = (),
     by_column: bool | str = False,
+    by_pattern: bool = False,
     affine: bool = False,
     own_rows: bool = False,
     of_source: bool = False,
@@ -271,6 +274,11 @@ def derived(
         missing cells only, and with "indicator" it tells which cells these are and
         fills none. A "missing" transform that reads `cells` leaves codes of categories
         codes; their names, if a silo may lack them, are its argument `names`.
+    by_pattern : bool, default False
+        It fills missing cells of the table's own columns from the other cells of their
+        row, alike for all rows that lack the same cells. Where few rows do, the silo
+        fills their cells with `initial`, an argument with a number for each column
+        (`unpooled.party.rules.imputed_rows`).
     affine : bool, default False
         Each column is shifted and scaled, which leaves the leverage of rows as it is.
     own_rows : bool, default False
@@ -294,6 +302,7 @@ def derived(
         return replace(
             step,
             by_column=by_column,
+            by_pattern=by_pattern,
             affine=affine,
             own_rows=own_rows,
             of_source=of_source,

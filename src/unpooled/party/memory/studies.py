@@ -35,7 +35,7 @@ from unpooled.party.rules.refusal_limit import check_refusals, question_of
 from unpooled.party.rules.released_share import OpenedNumbers, check_share, record_of
 from unpooled.party.rules.table_cuts import TableCuts
 from unpooled.party.steps.asked_step import AskedStep
-from unpooled.party.views.view import View
+from unpooled.party.views.view import IdColumn, View
 from unpooled.protocol.answered import Answered
 from unpooled.protocol.block_levels import held
 from unpooled.protocol.ledger_lines import LINES_OF_A_REPLY, Lines
@@ -300,6 +300,7 @@ class Studies:
         # Columns are planned before rows are matched, and answered about afterwards.
         if partition == "rows":
             self._differencing.check_rows(self._policy, asked.view, earlier)
+            self._differencing.foresee(self._policy, asked)
             if isinstance(asked.view, View) and not asked.view.up_to_scale().transforms:
                 self.check_leverage(asked)
 
@@ -338,14 +339,15 @@ class Studies:
         n_rows : int
             N, as `pooled_rows` has it.
         """
-        columns, filled = asked.view.source_columns, asked.view.filled_as
+        view = asked.view
+        columns, filled, held = view.source_columns, view.filled_as, _held(view)
         notes = self._differencing.notes(self._policy, asked) + self.cuts.notes(asked)
 
         def check_again() -> None:
             # Another process may have answered since the rules were checked.
             if self._audit_log.n_entries != n_entries:
                 self._check_rules(asked, parties)
-                if asked.view.filled_as != filled:
+                if view.filled_as != filled or _held(view) != held:
                     # It filled cells first, otherwise than this answer did.
                     raise Refusal("another_filling")
 
@@ -554,6 +556,12 @@ def session_of(message: Message) -> tuple[str, str]:
     if not (isinstance(study, str) and isinstance(session, str)):
         raise Refusal("malformed_message")
     return study, session
+
+
+def _held(view: View | IdColumn) -> Mapping[str, float]:
+    """Return the numbers of the rows that are not filled by their other cells."""
+    held = view.held if isinstance(view, View) else None
+    return {} if held is None else held.values
 
 
 def _append_sealed(

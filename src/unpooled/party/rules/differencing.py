@@ -7,8 +7,9 @@ arguments, for ever or for a period that it chooses
 (`unpooled.party.rules.answered_rosters`). A table's totals before and after a few rows
 changed are refused too (`unpooled.party.rules.table_versions`), and so are those with
 and without a few incomplete rows (`unpooled.party.rules.complete_rows`), two
-imputations of a few cells (`unpooled.party.rules.imputed_cells`) and two settings of a
-step that is not additive (`unpooled.party.rules.one_setting`). Folds and splits need no
+imputations of a few cells (`unpooled.party.rules.imputed_cells`) or of rows that few
+others are like (`unpooled.party.rules.imputed_rows`), and two settings of a step that
+is not additive (`unpooled.party.rules.one_setting`). Folds and splits need no
 rule here: they are unions of blocks (`unpooled.party.views.cut`), and so are their
 differences.
 
@@ -24,6 +25,7 @@ from unpooled.party.memory.hash_chain import now
 from unpooled.party.rules.answered_rosters import UNKNOWN
 from unpooled.party.rules.complete_rows import CompleteRows
 from unpooled.party.rules.imputed_cells import ImputedCells
+from unpooled.party.rules.imputed_rows import ImputedRows
 from unpooled.party.rules.one_setting import OneSetting
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.table_versions import TableVersions
@@ -49,6 +51,7 @@ class DifferencingRules:
         self._audit_log = audit_log
         self._versions = TableVersions(key, audit_log)
         self._fillings = ImputedCells(key, audit_log)
+        self._imputed = ImputedRows(audit_log, self._versions)
         self._settings = OneSetting(audit_log)
         self._complete = CompleteRows(audit_log)
 
@@ -64,6 +67,7 @@ class DifferencingRules:
             versions = self._versions.names(policy, view.table)
             self._settings.check(policy, asked, versions)
             self._fillings.check(policy, view, versions)
+            self._imputed.check(policy, asked)
 
     def check_parties(
         self, policy: Policy, view: View | IdColumn, parties: tuple[str, ...]
@@ -96,6 +100,10 @@ class DifferencingRules:
             self._complete.check(policy, view, whole)
             self._complete.foresee(policy, view, planned)
 
+    def foresee(self, policy: Policy, asked: AskedStep) -> None:
+        """Refuse a planned step for what it reads, whatever numbers are fitted."""
+        self._imputed.foresee(policy, asked)
+
     def table_name(self, policy: Policy, asked: AskedStep) -> str:
         """Return the name of the version of the table that a step reads."""
         return self._versions.name(policy, asked.view.table)
@@ -107,6 +115,7 @@ class DifferencingRules:
         if isinstance(view, View):
             versions = self._versions.names(policy, view.table)
             notes += self._fillings.notes(policy, view, versions)
+            notes += self._imputed.notes(policy, asked)
             notes += self._settings.notes(asked, versions)
             whole = self._versions.names(policy, view.whole)
             notes += self._complete.notes(policy, view, whole)

@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, final
 
@@ -27,7 +27,7 @@ from unpooled.party.memory.kept_arrays import KeptArrays
 from unpooled.party.views.cut import Cut, shared_cut
 from unpooled.protocol.message import digest
 from unpooled.protocol.refusal import Refusal
-from unpooled.protocol.step import Step, find_step
+from unpooled.protocol.step import Step, find_step, home_of
 from unpooled.protocol.view_operations import (
     Complete,
     Derive,
@@ -37,6 +37,9 @@ from unpooled.protocol.view_operations import (
     numbers_kept,
     view_digest,
 )
+
+# Stands for what was done to a column before it was filled from other columns.
+_BY_PATTERN = "by pattern"
 
 # From the address of a fit to what this silo kept for it.
 FindKept = Callable[[str], KeptArrays]
@@ -52,6 +55,23 @@ def nothing_kept(address: str) -> KeptArrays:
 def shared_by_all(table: Table) -> Cut:
     """Return the cut that silos with the same rows in the same order share."""
     return shared_cut(table.n_rows)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Held:
+    """Rows whose missing cells are filled with a number of the column.
+
+    Attributes
+    ----------
+    rows : (N,) array of bool
+        Which rows of the table.
+    values : mapping of str to float
+        The number, by column.
+    """
+
+    rows: Bool[Array, " N"]
+    values: Mapping[str, float]
 
 
 @final
@@ -94,6 +114,8 @@ class View:
     filled_as : dict of str to float
         Numbers in the missing cells of source columns, in place of those that the
         view's operations have for them; see `fill_as`.
+    held : Held or None
+        Rows that a transform `by_pattern` does not fill by their other cells.
     """
 
     def __init__(
@@ -112,6 +134,7 @@ class View:
         self.table = table
         self._sums: Float[Array, " p"] | None = None
         self.filled_as: Mapping[str, float] = {}
+        self.held: Held | None = None
         self.source_columns = tuple(table.columns)
         while operations and isinstance(operations[0], Select):
             # Unread columns of a file larger than memory are never loaded.
@@ -129,6 +152,7 @@ class View:
             self.n_rows = sum(self.cut.sizes[block] for block in self.kept_blocks)
         self.left_out = table.n_rows - self.n_rows
         self.columns, touched = self.source_columns, set[str]()
+        filled = set[str]()
         for operation in self._operations:
             if isinstance(operation, Select):
                 self.columns = self._known(self.columns, operation)
@@ -136,8 +160,12 @@ class View:
                 read, step = operation.of or self.columns, find_step(operation.step)
                 if step.of_source and touched & set(read):
                     raise Refusal("derived_order")
+                if step.by_pattern and (touched | filled) & set(read):
+                    raise Refusal("derived_order")
                 if step.by_column != "missing":
                     touched.update(operation.columns or read)
+                else:
+                    filled.update(operation.columns or read)
                 made = self._made(operation, self.columns)
                 _check_arguments(operation, len(operation.of or self.columns))
                 self.columns = made
@@ -194,7 +222,7 @@ class View:
         filled, met = set[str](), set[str]()
         for operation, origins in zip(derived, read, strict=True):
             by_column = find_step(operation.step).by_column
-            if by_column == "missing":
+            if by_column == "missing" or find_step(operation.step).by_pattern:
                 filled.update(origins)
             elif not by_column:
                 met.update(set(origins) - filled)
@@ -253,6 +281,29 @@ class View:
         if values != self.filled_as:
             self.filled_as, self._sums = values, None
 
+    def hold(self, held: Held | None) -> None:
+        """Have some rows filled with a number of each column, whatever is asked."""
+        if held is not self.held:
+            self.held, self._sums = held, None
+
+    @cached_property
+    def imputed_by_pattern(self) -> list[tuple[Derive, tuple[str, ...]]]:
+        """The transforms that fill cells from others, with the columns of each."""
+        derived = [o for o in self._operations if isinstance(o, Derive)]
+        return [
+            (operation, tuple(origins))
+            for operation, origins in zip(derived, self._origins(), strict=False)
+            if find_step(operation.step).by_pattern
+        ]
+
+    @property
+    def ends_by_pattern(self) -> bool:
+        """Whether such a transform of all columns is the last operation."""
+        last = self._operations[-1] if self._operations else None
+        return (
+            isinstance(last, Derive) and not last.of and find_step(last.step).by_pattern
+        )
+
     @cached_property
     def derived_of_source(self) -> list[tuple["View", tuple[str, ...]]]:
         """Views of all rows up to transforms of source columns, and what these make."""
@@ -262,6 +313,7 @@ class View:
                 before = [Select(self.source_columns), *self._operations[: place + 1]]
                 view = View(self.table, before, self._kept, self._partition)
                 view.fill_as(self.filled_as)
+                view.hold(self.held)
                 found.append((view, operation.columns))
         return found
 
@@ -282,6 +334,7 @@ class View:
             kept.append(operation)
         found = View(self.table, [*kept, *self._complete], self._kept, self._partition)
         found.fill_as(self.filled_as)
+        found.hold(self.held)
         return found
 
     def digest(self) -> str:
@@ -343,10 +396,12 @@ class View:
     ) -> dict[str, Array] | None:
         """Do additive work where the parts of the table lie; see `Table.over_parts`.
 
-        None where the table has no parts, where the view has some of its rows, on
-        column partitions, and where a transform reads what the silo kept.
+        None where the table has no parts, where the view has some of its rows or fills
+        some in another way, on column partitions, and where a transform reads what the
+        silo kept.
         """
-        if self.cut is not None or self._partition == "columns" or self._reads_kept:
+        by_row = self.cut is not None or self.held is not None
+        if by_row or self._partition == "columns" or self._reads_kept:
             return None
         operations = [Select(self.source_columns), *self._operations]
         on_part = partial(_on_part, work, operations, self.filled_as)
@@ -373,12 +428,20 @@ class View:
         origins = iter(self._origins())
         for operation in self._operations:
             if isinstance(operation, Derive):
-                stay = [self.filled_as.get(source, np.nan) for source in next(origins)]
-                made = self._made(operation, columns)
+                of = next(origins)
+                stay = [self.filled_as.get(source, np.nan) for source in of]
+                made, held = self._made(operation, columns), None
+                if self.held is not None and find_step(operation.step).by_pattern:
+                    rows = self.held.rows
+                    rows = rows if self.cut is None else rows[self.rows()]
+                    held = rows, np.array([self.held.values[source] for source in of])
                 if operation.of:
-                    blocks = _derived_of(operation, blocks, columns, self._kept, stay)
+                    blocks = _derived_of(
+                        operation, blocks, columns, self._kept, stay, held
+                    )
                 else:
-                    blocks = _derived(operation, blocks, len(made), self._kept, stay)
+                    width = len(made)
+                    blocks = _derived(operation, blocks, width, self._kept, stay, held)
                 columns = made
             else:
                 chosen = self._known(columns, operation)
@@ -458,6 +521,11 @@ class View:
         derived = [o for o in self._operations if isinstance(o, Derive)]
         for operation, origins in zip(derived, self._origins(), strict=False):
             step = find_step(operation.step)
+            if step.by_pattern:
+                numbers = operation.public["initial"].tolist()
+                for source, number in zip(origins, numbers, strict=True):
+                    value, name = float(number).hex(), home_of(step.function.__module__)
+                    found[source] = Filling(False, _BY_PATTERN, value, name)
             if step.by_column in (False, "indicator") or not any(origins):
                 continue  # what is mixed has no missing cells
             values = self._of_nothing(operation, len(origins))
@@ -611,8 +679,13 @@ def _derived(
     width: int,
     kept: FindKept,
     stay: Sequence[float],
+    held: tuple[Bool[Array, " n"], Float[Array, " p"]] | None = None,
 ) -> Iterator[Block]:
-    """Apply a transform; `stay` has the numbers that missing cells get for certain."""
+    """Apply a transform.
+
+    `stay` has the numbers that missing cells get for certain; `held` which rows do, and
+    the numbers of these.
+    """
     step, public = find_step(operation.step), dict(operation.public)
     if "kept" in step.reads:
         public["kept"] = kept(operation.kept_of)
@@ -623,6 +696,9 @@ def _derived(
             X: Float[Array, "n q"] = step(block.X, **public)
             if not np.isnan(stays).all():
                 X = np.where(np.isnan(block.X) & ~np.isnan(stays), stays, X)
+            if held is not None:
+                own = held[0][block.start : block.start + len(block.X)]
+                X = np.where(own[:, None] & np.isnan(block.X), held[1], X)
             # A sum is cheap and not finite if a cell is not; NaN may be a missing cell.
             if not np.isfinite(X.sum()) and np.isinf(X).any():
                 raise DataError("A derived cell is infinite.", rule="infinite_values")
@@ -637,6 +713,7 @@ def _derived_of(
     columns: Sequence[str],
     kept: FindKept,
     stay: Sequence[float],
+    held: tuple[Bool[Array, " n"], Float[Array, " p"]] | None = None,
 ) -> Iterator[Block]:
     """Apply a transform to some columns, and put what it makes behind the others."""
     read = [columns.index(column) for column in operation.of]
@@ -644,7 +721,7 @@ def _derived_of(
     width = len(operation.columns)
     for block in blocks:
         part = iter([replace(block, X=np.ascontiguousarray(block.X[:, read]))])
-        (made,) = _derived(operation, part, width, kept, stay)
+        (made,) = _derived(operation, part, width, kept, stay, held)
         yield replace(block, X=np.hstack([block.X[:, left], made.X]))
 
 

@@ -9,7 +9,9 @@ import numpy as np
 from unpooled.errors import StudyError
 from unpooled.ledger import Release
 from unpooled.models.preprocessing.imputer import SimpleImputer
+from unpooled.models.preprocessing.iterative_imputer import IterativeImputer
 from unpooled.models.preprocessing.preprocessing_results import (
+    MOST_FILLED,
     filling_name,
     much_filled,
 )
@@ -194,6 +196,8 @@ def _about_single_rows(facts: Facts) -> list[Caution]:
 def _about_filled_cells(facts: Facts) -> list[Caution]:
     models, found = [model for _, model in facts.models], []
     for place, model in enumerate(models):
+        if isinstance(model, IterativeImputer):
+            found += _about_predicted_cells(facts, model)
         if not isinstance(model, SimpleImputer):
             continue
         names = vars(model).get("feature_names_in_", facts.feature_names)
@@ -209,6 +213,22 @@ def _about_filled_cells(facts: Facts) -> list[Caution]:
             )
             found.append(Caution("Much of a column was filled in", text))
     return found
+
+
+def _about_predicted_cells(facts: Facts, model: IterativeImputer) -> list[Caution]:
+    names = vars(model).get("feature_names_in_", facts.feature_names)
+    share = 1.0 - model.n_observed_ / max(model.n_samples_, 1)
+    much = [str(name) for name, s in zip(names, share, strict=True) if s > MOST_FILLED]
+    if not much:
+        return []
+    shown = listed(much[:10]) + (" and others" if len(much) > 10 else "")
+    text = (
+        f"More than a third of {shown} was missing and was predicted from the other "
+        f"columns, or filled with the mean. Predicted cells lie on the regression: "
+        f"standard deviations of such a column are too small, and its correlations "
+        f"with the columns that predict it too large."
+    )
+    return [Caution("Much of a column was predicted", text)]
 
 
 def _about_units(facts: Facts) -> list[Caution]:

@@ -31,6 +31,14 @@ def event(entry: Entry) -> str:
     if entry.kind in ("filling", "filled"):
         columns = counted(len(record["columns"]), "column")
         return f"answered about {columns} with imputed cells"
+    if entry.kind == "iterated":
+        columns = counted(len(record["columns"]), "column")
+        return f"answered about {columns} with cells imputed from other columns"
+    if entry.kind == "completed":
+        return "answered about the table as it was imputed from other columns"
+    if entry.kind == "otherwise":
+        columns = counted(len({*record["columns"], *record["parts"]}), "column")
+        return f"answered about {columns} with cells left out or imputed one by one"
     if entry.kind == "setting":
         columns = counted(len(record["columns"]), "column")
         return f"answered {record['step']} about {columns} for its one setting"
