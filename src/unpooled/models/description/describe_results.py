@@ -56,8 +56,8 @@ def describe_exhibits(model: "Describe") -> list[Exhibit]:
     tables = [_printed(model), _long(model)]
     if model.per_silo:
         text += (
-            " Of each silo's own rows nothing is shown of a column where a count is "
-            "withheld, nor of the smallest silos."
+            " Each silo’s own rows are described too. A column with a withheld count "
+            "in one silo is withheld in the smallest silos as well, or in all."
         )
         tables.insert(1, _printed_by_silo(model))
     if model.pairs_:
