@@ -101,6 +101,7 @@ CASES: dict[str, Case] = {
         **MIXED,
     ),
     "Describe": Case({"quartiles": False}, **MIXED),
+    "Describe-per-silo": Case({"quartiles": False, "per_silo": True}, **MIXED),
     "DerivedColumns": Case({"columns": {"log_age": "log(age)"}}, IMPUTED),
     "FAMD": Case(**MIXED),
     "GLM": Case({"family": "gamma"}, IMPUTED, y=("age",)),
@@ -136,6 +137,7 @@ CASES: dict[str, Case] = {
         },
         partition="columns",
     ),
+    "Ridge-site-effects": Case({"site_effects": True}, IMPUTED, y=("thalach",)),
     "LinearRegression-columns": Case(
         {"disclose": ("coef_",)}, partition="columns", y=("thalach",)
     ),

@@ -11,6 +11,17 @@ large in every row. A row that is small in all groups together is withheld there
 with another row or more. What is withheld is then a complete block with known margins
 of at least `least`, or of 0, and within it no count is known to fewer than `least`.
 
+Silos are groups too, but each knows its own counts alone (`withheld_silos`):
+
+           silo 1   silo 2   silo 3   silo 4   silo 5   all    2 is small: silo 2 is
+    A        40        2       30       21       50     143    withheld, and with it
+    B        22       30        9       11        9      81    the smallest silos,
+    missing   8        6        0        0       19      33    which are 2, 3 and 4
+
+Three silos at least are withheld whole, so that what follows from "all" for two of them
+is a sum even to the third one. That sum must be large in every row, for whoever knows
+the counts of one of the silos too; or else the column is withheld in all silos.
+
 References
 ----------
 Dobra and Fienberg, Bounds for cell entries in contingency tables given marginal totals,
@@ -20,6 +31,9 @@ PNAS 97 (2000): in a block with known margins these bounds are sharp.
 import numpy as np
 
 from unpooled.arrays import Array, Bool, Float
+
+# With two silos withheld, each would have the counts of the other.
+FEWEST_SILOS = 3
 
 
 def withheld(
@@ -51,6 +65,48 @@ def withheld(
             break
         rows[_smallest(total, ~rows)] = True
     return groups, rows
+
+
+def withheld_silos(
+    flagged: Bool[Array, "m p"], sizes: Float[Array, " m"]
+) -> Bool[Array, "m p"]:
+    """Return in which silos a column is withheld, before the rest is looked at.
+
+    The smallest silos are withheld with one that has a small count, whichever has it.
+    So a larger limit, which flags more silos, withholds the same and more: silos of two
+    tables are not withheld in turn. Nor are they where groups are silos: `withheld`
+    takes the smallest ones too. For the same reason silos of one size go together.
+
+    Parameters
+    ----------
+    flagged : (m, p) array of bool
+        Which silos have a small count in which column.
+    sizes : (m,) array
+        Rows of each silo.
+    """
+    found = flagged.copy()
+    largest = np.sort(sizes)[:FEWEST_SILOS][-1]
+    found[sizes <= largest] |= flagged.any(axis=0)
+    return found
+
+
+def is_unsafe(
+    rest: Float[Array, "p l"], own: Float[Array, "p l"], least: Float[Array, " l"]
+) -> Bool[Array, " p"]:
+    """Return of which columns the withheld silos' sums would give a small count.
+
+    Parameters
+    ----------
+    rest : (p, l) array
+        Counts of each column by rows, over the silos that are withheld.
+    own : (p, l) array
+        Those of one of them, who can subtract them.
+    least : (l,) array
+        The least count of each row, but for 0, that is no secret.
+    """
+    others = rest - own
+    small = (rest > 0) & (rest < least) | (others > 0) & (others < least)
+    return np.any(small, axis=1)
 
 
 def _small(counts: Float[Array, "..."], least: int) -> Bool[Array, "..."]:

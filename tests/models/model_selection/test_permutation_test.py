@@ -9,7 +9,8 @@ from statsmodels.multivariate.manova import MANOVA
 
 import unpooled as up
 from splits import SPLITS
-from unpooled.errors import DataError
+from unpooled.errors import DataError, ReleaseRefusedError
+from unpooled.models.model_selection.permutation_test import _dealt, local_dealt_rows
 
 VIEW = ["c", "d"]
 
@@ -119,6 +120,109 @@ def test_differences_between_silos_are_no_association_within():
     assert within.p_value_[0] > 0.05 > pooled.p_value_[0] == 0.005
 
 
+# --- Differences between silos -------------------------------------------------------
+
+
+def apart(sizes=(60, 90, 70), shift=0.15, p=3, policy=None, **options):
+    """Silos of skewed rows, of which the last are larger."""
+    rng = np.random.default_rng(11)
+    tables = {
+        f"s{k}": np.exp(rng.standard_normal((n, p))) + shift * k
+        for k, n in enumerate(sizes)
+    }
+    policy = {"allow_disclosed": True} if policy is None else policy
+    return up.simulate(tables, policy=policy, random_state=3, **options), tables
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_differences_of_silos_are_those_of_manova(follow, secure_sum):
+    federation, tables = apart(follow=follow, secure_sum=secure_sum)
+    found = up.permutation_test(up.Heterogeneity(), federation, n_permutations=19)
+    rows = pd.DataFrame(np.concatenate(list(tables.values())), columns=list("abc"))
+    rows["silo"] = np.repeat([0, 1, 2], [60, 90, 70])
+    manova = MANOVA.from_formula("a + b + c ~ C(silo)", rows).mv_test()
+    pillai = manova.results["C(silo)"]["stat"].loc["Pillai's trace", "Value"]
+    assert_allclose(found.statistic_, [pillai], rtol=1e-8)
+    analytic = up.heterogeneity(federation).pillai_["statistic"]
+    assert_allclose(found.statistic_, [analytic], rtol=1e-8)
+    assert found.n_samples_ == 220
+
+
+def test_the_p_value_is_that_of_all_rows_dealt_anew():
+    """SciPy moves the rows themselves; the statistic is the share between silos."""
+    B = 999
+    federation, tables = apart(p=1, shift=0.2)
+    found = up.permutation_test(up.Heterogeneity(), federation, n_permutations=B)
+
+    def between(*silos):
+        mean = np.concatenate(silos).mean()
+        return sum(len(x) * (x.mean() - mean) ** 2 for x in silos)
+
+    expected = scipy.stats.permutation_test(
+        [x[:, 0] for x in tables.values()],
+        between,
+        alternative="greater",
+        n_resamples=9999,
+        rng=np.random.default_rng(0),
+    )
+    p = expected.pvalue
+    assert 0.01 < p < 0.6
+    # Five standard deviations of a share of 999 and of one of 9,999 permutations.
+    assert abs(found.p_value_[0] - p) < 5 * np.sqrt(p * (1 - p) * 1.1 / B)
+    total = np.sum((np.concatenate(list(tables.values())) - pooled_mean(tables)) ** 2)
+    quantile = np.quantile(expected.null_distribution, 0.95) / total
+    # Its standard error is about a tenth of it.
+    assert_allclose(found.reference_, [quantile], rtol=0.35)
+
+
+def pooled_mean(tables):
+    return np.concatenate(list(tables.values())).mean()
+
+
+def test_groups_are_dealt_as_by_permutations_of_all_rows():
+    sizes = np.array([12, 30, 18])
+    deals = _dealt(sizes, 4000, np.random.default_rng(0))
+    assert (deals.sum(axis=1) == sizes).all()
+    assert (deals.sum(axis=2) == sizes).all()
+    rng, labels = np.random.default_rng(1), np.repeat(np.arange(3), sizes)
+    moved = np.zeros((4000, 3, 3))
+    for b in range(4000):
+        np.add.at(moved[b], (labels, rng.permutation(labels)), 1)
+    # Standard deviations of entries are at most 2.3: five errors of a difference.
+    assert_allclose(deals.mean(axis=0), moved.mean(axis=0), atol=5 * 2.3 * 0.0224)
+    assert_allclose(deals.var(axis=0), moved.var(axis=0), rtol=5 * 0.0317)
+
+
+def test_what_leaves_for_differences_of_silos():
+    federation, _ = apart()
+    up.permutation_test(up.Heterogeneity(), federation)
+    left = [(x.name, x.shape, x.visibility) for x in federation.ledger
+            if x.direction == "out"]  # fmt: skip
+    assert left[:1] == [("size", (), "disclosed")]
+    assert left[-5:] == [
+        ("products", (199, 3, 3), "veiled"),
+        ("observed", (), "veiled"),
+        ("statistic", (1,), "summed"),
+        ("exceeding", (1,), "summed"),
+        ("reference", (1,), "summed"),
+    ]
+
+
+def test_sizes_of_silos_are_a_disclosure_and_small_groups_are_refused():
+    with pytest.raises(ReleaseRefusedError, match="allow_disclosed"):
+        up.permutation_test(up.Heterogeneity(), apart(policy={})[0])
+    with pytest.raises(DataError, match="fewer than 10 others"):
+        up.permutation_test(up.Heterogeneity(), apart((16, 90, 70))[0])
+    # A silo refuses them itself.
+    deals = np.array([[[1, 9], [9, 1]]])
+    with pytest.raises(DataError) as refused:
+        local_dealt_rows.function(
+            np.ones((10, 1)), "s0", deals=deals, sizes=np.array([10.0, 10.0]),
+            mean=np.zeros(1), first=np.ones((1, 1)), silos=["s0", "s1"], seed=0,
+        )  # fmt: skip
+    assert refused.value.rule == "min_rows"
+
+
 def test_the_coordinator_opens_three_numbers_whatever_the_permutations():
     """Under the policy of a new silo, where each silo runs the program too."""
     federation = federated(frame(), policy=up.Policy(), follow=True)
@@ -170,7 +274,7 @@ def test_components_of_unassociated_columns_do_not_stand_out():
 @pytest.mark.parametrize(
     ("model", "options", "message"),
     [
-        (up.Heterogeneity(), {}, "A permutation test is of a"),
+        (up.StandardScaler(), {}, "A permutation test is of a"),
         (up.CCA(regularisation=0.1), {"y": VIEW}, "without regularisation"),
         (up.LinearDiscriminantAnalysis(solver="dgep-eigh"), {}, "exact and without"),
         (up.PCA(), {"n_permutations": 10}, "at least 19"),

@@ -7,6 +7,7 @@
     5 rounds  where quartiles are asked for: counts below candidates ──> likewise
     round 4   silos ── which categories are frequent ───────────────────> opened
     round 5   silos ── the table without what is withheld ──────────────> opened
+    6 rounds  where each silo is described too: `by_silo`
 
 Counts are judged before anybody sees them. The totals are opened in the silos, whose
 programs all find the same table and withhold small counts, those that would give them
@@ -22,7 +23,6 @@ using SAS, SAS Global Forum 2012: standardised differences of categories.
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
@@ -34,9 +34,17 @@ from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.group_tests import one_way
 from unpooled.linalg.moments import observed_sums, squared_deviations
-from unpooled.linalg.small_cells import withheld
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.description import column_quantiles
+from unpooled.models.description.by_silo import (
+    flagged_columns,
+    own_counts,
+    own_squares,
+    own_table,
+    tables_of_silos,
+    unsafe_columns,
+    withheld_counts,
+)
 from unpooled.models.description.column_quantiles import (
     BELOW,
     BELOW_MEANING,
@@ -50,7 +58,6 @@ from unpooled.models.description.column_quantiles import (
 )
 from unpooled.models.description.describe_results import describe_exhibits
 from unpooled.models.description.frequent_names import (
-    MOST,
     PLANNED,
     category_places,
     codes_of_names,
@@ -60,6 +67,13 @@ from unpooled.models.description.frequent_names import (
     local_texts,
 )
 from unpooled.models.description.quantiles import check_least, units_of
+from unpooled.models.description.shown_table import (
+    CODES,
+    WITHHELD,
+    Table,
+    known_codes,
+    places_of,
+)
 from unpooled.models.discriminant.classes import (
     NAMES,
     OPENED_SIZES,
@@ -76,11 +90,8 @@ from unpooled.protocol.step import public, release, summed
 from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Exhibit
 
-# Codes of categories are whole numbers from 0 below this.
-_CODES = MOST
 # Bits of a number that says which of the codes are frequent.
 _HALF = 32
-_WITHHELD = -1.0
 _QUARTILES = np.array([0.25, 0.5, 0.75])
 
 _GROUPS = public("size g", "how many groups of rows the table has, with all rows")
@@ -103,7 +114,7 @@ _VEILED: Mapping[str, Any] = {
         "g p", meaning="the sum of each column in each group", veiled=True
     ),
     "cells": release(
-        f"g s {_CODES + 1}",
+        f"g s {CODES + 1}",
         meaning="how many rows of each group have each code of a category",
         bound=Counts(),
         veiled=True,
@@ -254,7 +265,7 @@ def found_categories(
     party: str, *, cells: Float[Array, "g s m"], fewest: Any, leader: str
 ) -> dict[str, Any]:
     """Return which categories have enough rows; others are put together."""
-    often = cells[-1, :, :_CODES] >= max(fewest, 1)
+    often = cells[-1, :, :CODES] >= max(fewest, 1)
     digits = often.reshape(len(often), 2, _HALF) @ np.exp2(np.arange(_HALF))
     return {"frequent": digits * float(party == leader)}
 
@@ -301,7 +312,7 @@ def found_table(
     -1 stands for what is withheld; a variance is never negative, and where a variance
     is withheld, so is the mean. All silos find the same table, and one sends it.
     """
-    table = _Table.of(rows, count, cells, categorical, frequent, fewest, total, squares)
+    table = Table.of(rows, count, cells, categorical, frequent, fewest, total, squares)
     mean, variance = table.moments(total, squares, least)
     sends = float(party == leader)
     return {
@@ -347,116 +358,16 @@ def found_quartiles(
     leader: str,
 ) -> dict[str, Any]:
     """Return the quartiles that follow; -1 stands for the error of a withheld one."""
-    table = _Table.of(rows, count, cells, categorical, frequent, fewest, total, squares)
+    table = Table.of(rows, count, cells, categorical, frequent, fewest, total, squares)
     search = _search(count, log_total, log_squares, units, least)
     value, error = search.quantiles(search.reached(below), len(below))
     hidden = table.groups | table.categorical
-    error = np.where(hidden[:, :, None], _WITHHELD, error)
+    error = np.where(hidden[:, :, None], WITHHELD, error)
     sends = float(party == leader)
     return {
         "quartiles": sends * np.where(error < 0, 0.0, value),
         "errors": sends * error,
     }
-
-
-@final
-@dataclass(frozen=True)
-class _Table:
-    """What of a table is shown, by the counts over all silos.
-
-    Attributes
-    ----------
-    count : (g, p) array
-        How many values; the last group has all rows.
-    missing : (g, p) array
-        How many missing cells; -1 where withheld.
-    cells : (g, s, v) array
-        Counts of categories; -1 where withheld.
-    groups : (g, p) array of bool
-        Whether nothing is shown of a column in a group.
-    rounded : (p,) array of bool
-        Whether the number of values over all groups is withheld, so that means and
-        variances are rounded: their digits would give it back.
-    categorical : (p,) array of bool
-        Columns of categories, of which no mean is shown.
-    """
-
-    count: Float[Array, "g p"]
-    missing: Float[Array, "g p"]
-    cells: Float[Array, "g s v"]
-    groups: Any
-    rounded: Any
-    categorical: Any
-
-    @classmethod
-    def of(
-        cls,
-        rows: Float[Array, " g"],
-        count: Float[Array, "g p"],
-        cells: Float[Array, "g s m"],
-        categorical: Int[Array, " s"],
-        frequent: Int[Array, "s v"],
-        fewest: int,
-        total: Float[Array, "g p"],
-        squares: Float[Array, "g p"],
-    ) -> "_Table":
-        g, p = count.shape
-        # Without classes the single group is all rows.
-        parts = slice(None) if g == 1 else slice(0, g - 1)
-        missing = rows[:, None] - count
-        by_category = _merged(cells, frequent)
-        hidden = np.zeros((g, p), bool)
-        rounded = np.zeros(p, bool)
-        shown_missing, shown_cells = missing.copy(), by_category.copy()
-        place = {int(j): i for i, j in enumerate(categorical.tolist())}
-        for j in range(p):
-            if j in place:
-                own = by_category[:, place[j]]
-            else:
-                # Of two values the mean has the counts.
-                own = _of_two_values(count[:, j], total[:, j], squares[:, j])
-            lines = np.hstack([own, missing[:, j : j + 1]])
-            groups, small = withheld(lines[parts].T, fewest)
-            if g > 1:
-                hidden[:-1, j] = groups
-            rounded[j] = small[-1] or (j not in place and bool(small.any()))
-            lines = np.where(hidden[:, j : j + 1], _WITHHELD, lines)
-            lines[-1] = np.where(small, _WITHHELD, lines[-1])
-            shown_missing[:, j] = lines[:, -1]
-            if j in place:
-                shown_cells[:, place[j]] = lines[:, :-1]
-        is_category = np.isin(np.arange(p), categorical)
-        return cls(count, shown_missing, shown_cells, hidden, rounded, is_category)
-
-    def shown_cells(
-        self, frequent: Int[Array, "s v"], n_categories: int
-    ) -> Float[Array, "g l"]:
-        """Return the counts of all columns' categories, one behind the other."""
-        own = self.cells[:, _places(frequent)]
-        return np.pad(own, ((0, 0), (0, n_categories - own.shape[1])))
-
-    def moments(
-        self, total: Float[Array, "g p"], squares: Float[Array, "g p"], least: int
-    ) -> tuple[Float[Array, "g p"], Float[Array, "g p"]]:
-        """Return means and variances, with denominator n - 1, of what is shown."""
-        n = np.maximum(self.count, 1.0)
-        mean = total / n
-        variance = np.maximum(squares, 0.0) / np.maximum(n - 1.0, 1.0)
-        # With a number of cells that is withheld, digits would tell it: the mean of
-        # whole numbers is a fraction with this denominator.
-        deviation = np.sqrt(variance)
-        step = _coarse(deviation)
-        rounded = np.zeros(mean.shape, bool)
-        rounded[-1] = self.rounded
-        mean = np.where(rounded, np.rint(mean / step) * step, mean)
-        deviation = np.where(rounded, np.rint(deviation / step) * step, deviation)
-        few = self.count < 2
-        few[-1] |= self.count[-1] < least
-        hidden = self.groups | self.categorical | few
-        return (
-            np.where(hidden, 0.0, mean),
-            np.where(hidden, _WITHHELD, np.where(rounded, deviation**2, variance)),
-        )
 
 
 @final
@@ -473,6 +384,10 @@ class Describe(FederatedEstimator):
         to 63. Codes that fewer than `min_rows_per_class` rows have, and other values,
         are put together, and so are names of columns of text, which are categories
         without being named here.
+    per_silo : bool, default False
+        Describe each silo too, over all its rows, without classes and quartiles: six
+        rounds more, in the last of which each silo shows its own part, which its
+        policy must allow (``allow_disclosed``).
     quartiles : bool, default True
         Search for quartiles too, with six more rounds.
     decimals : int or mapping of str to int, optional
@@ -520,6 +435,15 @@ class Describe(FederatedEstimator):
         of the column is withheld.
     columns_, categorical_ : list of str
         Names of all columns, and of those of categories.
+    silos_ : list of str
+        Only with `per_silo`, as those that follow are: names of the m silos.
+    silo_size_ : (m,) array
+        Number of rows of each.
+    silo_n_, silo_n_missing_, silo_mean_, silo_std_ : (m, p) arrays
+        Numbers of values and of missing cells, means and standard deviations; NaN where
+        withheld.
+    silo_category_counts_ : (m, s, v) array
+        Numbers of rows; NaN where withheld.
     n_features_in_ : int
         p, the number of columns.
     feature_names_in_ : (p,) array of str
@@ -551,11 +475,22 @@ class Describe(FederatedEstimator):
 
     A silo answers for one `min_rows_per_class` in each version of its table: two tables
     that withhold different counts would give some of them back.
+
+    With `per_silo` each silo discloses its own number of rows, and of columns without a
+    small count in it missing cells, mean and variance, or counts of categories. Where a
+    silo has one, it shows nothing of the column, nor do the two or three smallest
+    silos; where the rest that follows from all silos is small, no silo does. The
+    silos' programs open which silos have a small count in which column, how many rows
+    each has, and the counts of the silos that are withheld, added.
     """
 
     _missing = True
     _reads_categories = True
-    _steps = (local_names, local_texts, counted_names, found_names, category_places)
+    _steps = (
+        *(local_names, local_texts, counted_names, found_names, category_places),
+        *(own_counts, own_squares, flagged_columns, withheld_counts),
+        *(unsafe_columns, own_table),
+    )
     groups_: list[str]
     columns_: list[str]
     categorical_: list[str]
@@ -571,6 +506,13 @@ class Describe(FederatedEstimator):
     category_counts_: Float[Array, "g s v"]
     p_value_: Float[Array, " p"]
     smd_: Float[Array, "l p"]
+    silos_: list[str]
+    silo_size_: Float[Array, " m"]
+    silo_n_: Float[Array, "m p"]
+    silo_n_missing_: Float[Array, "m p"]
+    silo_mean_: Float[Array, "m p"]
+    silo_std_: Float[Array, "m p"]
+    silo_category_counts_: Float[Array, "m s v"]
     tests_: list[str]
     pairs_: list[list[str]]
 
@@ -579,6 +521,7 @@ class Describe(FederatedEstimator):
         by: Any = None,
         *,
         categorical: Any = (),
+        per_silo: bool = False,
         quartiles: bool = True,
         decimals: Any = None,
         min_rows: int = 10,
@@ -586,6 +529,7 @@ class Describe(FederatedEstimator):
     ) -> None:
         self.by = by
         self.categorical = categorical
+        self.per_silo = per_silo
         self.quartiles = quartiles
         self.decimals = decimals
         self.min_rows = min_rows
@@ -666,7 +610,7 @@ class Describe(FederatedEstimator):
             "leader": leader,
         }
         arguments |= {"total": total, "squares": squares["squares"]}
-        places = _places(frequent)
+        places = places_of(frequent)
         # An array has an entry at least.
         n_categories = max(int(places.sum()), 1)
         table = federation.sum(found_table, **arguments, n_categories=n_categories)
@@ -674,10 +618,12 @@ class Describe(FederatedEstimator):
         self.categories_ = [
             [named[name][code] if name in named else code for code in codes]
             for name, codes in zip(
-                self.categorical_, map(_known, frequent.tolist()), strict=True
+                self.categorical_, map(known_codes, frequent.tolist()), strict=True
             )
         ]
         self._set_table(table, places)
+        if self.per_silo:
+            self._describe_silos(federation, arguments, places)
         self.p_value_ = np.full(len(names), np.nan)
         self.tests_ = [""] * len(names)
         if self.quartiles:
@@ -739,6 +685,30 @@ class Describe(FederatedEstimator):
         cells = np.zeros((len(self.size_), *places.shape))
         cells[:, places] = table["shown_cells"][:, : places.sum()]
         self.category_counts_ = shown(cells, cells)
+
+    def _describe_silos(
+        self,
+        federation: Federation,
+        arguments: Mapping[str, Any],
+        places: Bool[Array, "s v"],
+    ) -> None:
+        """Set what each silo shows of its own rows."""
+        asked = {n: v for n, v in arguments.items() if n != "leader"}
+        shown_of = tables_of_silos(federation, asked, places)
+        parts = [shown_of[silo] for silo in federation.parties]
+        self.silos_ = list(federation.parties)
+        self.silo_size_ = np.array([float(part["size"]) for part in parts])
+        missing, mean, variance, counts = (
+            np.array([part[name] for part in parts])
+            for name in ("missing", "mean", "variance", "shown_cells")
+        )
+        self.silo_n_missing_ = shown(missing, missing)
+        self.silo_n_ = self.silo_size_[:, None] - self.silo_n_missing_
+        self.silo_mean_ = shown(mean, variance)
+        self.silo_std_ = np.sqrt(shown(variance, variance))
+        cells = np.zeros((len(parts), *places.shape))
+        cells[:, places] = counts[:, : places.sum()]
+        self.silo_category_counts_ = shown(cells, cells)
 
     def _compare_classes(self) -> None:
         """Set tests and standardised differences, from what the table shows."""
@@ -806,9 +776,10 @@ class Describe(FederatedEstimator):
         Returns
         -------
         DataFrame
-            A row for each column, category (missing for numbers) and group, with "n",
-            "missing", "mean", "sd", "q1", "median", "q3", "count", "share", "test" and
-            "p". What is withheld is missing.
+            A row for each column, category (missing for numbers) and group, and with
+            `per_silo` for each silo ("all" for all of them), with "n", "missing",
+            "mean", "sd", "q1", "median", "q3", "count", "share", "test" and "p". What
+            is withheld is missing.
         """
         return self.summary().to_frame("description")
 
@@ -840,7 +811,8 @@ class Describe(FederatedEstimator):
     def _printed(self) -> list[list[str]]:
         check_is_fitted(self)
         exhibit = describe_exhibits(self)[0]
-        (table,) = [one for one in exhibit.tables if one.place != "files"]
+        # That of all silos stands before those of each.
+        table = exhibit.tables[0]
         return [[c.heading for c in table.columns], *(list(r) for r in table.shown)]
 
 
@@ -849,6 +821,7 @@ def describe(
     by: str | None = None,
     *,
     categorical: Sequence[str] = (),
+    per_silo: bool = False,
     quartiles: bool = True,
     decimals: Any = None,
     min_rows: int = 10,
@@ -865,6 +838,8 @@ def describe(
     categorical : sequence of str, optional
         Columns of categories; this and what follows are as of `Describe`, which this
         fits, and which says what is released.
+    per_silo : bool, default False
+        Describe each silo too, where all silos allow it.
     quartiles : bool, default True
         Search for quartiles too.
     decimals : int or mapping of str to int, optional
@@ -882,6 +857,7 @@ def describe(
     return Describe(
         by,
         categorical=categorical,
+        per_silo=per_silo,
         quartiles=quartiles,
         decimals=decimals,
         min_rows=min_rows,
@@ -900,7 +876,7 @@ def _columns(
     if np.isinf(X).any():
         raise DataError("Input X contains infinity.", rule="infinite_values")
     sums = [observed_sums(X[rows]) for rows in groups]
-    cells = np.zeros((len(groups), len(categorical), _CODES + 1))
+    cells = np.zeros((len(groups), len(categorical), CODES + 1))
     for i, rows in enumerate(groups):
         for k, j in enumerate(categorical.tolist()):
             cells[i, k] = _counted(X[rows, j])
@@ -916,9 +892,9 @@ def _columns(
 def _counted(x: Float[Array, " n"]) -> Float[Array, " m"]:
     """Return how many values are each code, and how many none."""
     x = x[~np.isnan(x)]
-    is_code = (x >= 0) & (x < _CODES) & (x == np.floor(x))
-    codes = np.where(is_code, x, _CODES).astype(np.int64)
-    return np.bincount(codes, minlength=_CODES + 1).astype(float)
+    is_code = (x >= 0) & (x < CODES) & (x == np.floor(x))
+    codes = np.where(is_code, x, CODES).astype(np.int64)
+    return np.bincount(codes, minlength=CODES + 1).astype(float)
 
 
 def _squares(
@@ -932,40 +908,6 @@ def _squares(
     squares = [squared_deviations(X[rows], mean[i]) for i, rows in enumerate(groups)]
     log_squares = column_quantiles.log_squares(X, count[-1], log_total)
     return {"squares": np.array(squares), "log_squares": log_squares}
-
-
-def _of_two_values(
-    count: Float[Array, " g"], total: Float[Array, " g"], squares: Float[Array, " g"]
-) -> Float[Array, "g v"]:
-    """Return how many values are each of two whole numbers, or how many there are.
-
-    Two values a and b have the sum of squares n (m - a) (b - m) about their mean m in
-    every group, and hardly any others have it in all. Pairs of whole numbers from -9 to
-    10 are tried, which codes of two categories are.
-    """
-    mean = total / np.maximum(count, 1.0)
-    slack = 1e-9 * max(float(squares[-1]), 1e-9)
-    for a in range(-9, 10):
-        for b in range(a + 1, 11):
-            wanted = count * (mean - a) * (b - mean)
-            if (np.abs(squares - wanted) <= slack).all():
-                larger = np.rint((total - a * count) / (b - a))
-                return np.column_stack([count - larger, larger])
-    return count[:, None]
-
-
-def _coarse(deviation: Float[Array, "g p"]) -> Float[Array, "g p"]:
-    """Return 1, 2 or 5 times a power of 10, within 1/20 and 1/8 of a deviation.
-
-    The mean of n whole numbers, known to this, is that of many sums of them: even one
-    in n, which makes the smallest deviation, 1 / sqrt(n), leaves sqrt(n) / 20.
-    """
-    eighth = np.maximum(deviation / 8.0, 1e-300)
-    power = 10.0 ** np.floor(np.log10(eighth))
-    leading = np.where(
-        eighth >= 5 * power, 5.0, np.where(eighth >= 2 * power, 2.0, 1.0)
-    )
-    return np.where(deviation > 0, leading * power, 1.0)
 
 
 def _search(
@@ -987,19 +929,6 @@ def _search(
     )
 
 
-def _merged(
-    cells: Float[Array, "g s m"], frequent: Int[Array, "s v"]
-) -> Float[Array, "g s v"]:
-    """Return counts of frequent codes, and of all others at the first -1."""
-    merged = np.zeros((len(cells), *frequent.shape))
-    for k, codes in enumerate(frequent.tolist()):
-        own = _known(codes)
-        others = np.setdiff1d(np.arange(_CODES + 1), own)
-        merged[:, k, : len(own)] = cells[:, k, own]
-        merged[:, k, len(own)] = cells[:, k, others].sum(axis=-1)
-    return merged
-
-
 def _codes_of(digits: Float[Array, "s 2"]) -> Int[Array, "s v"]:
     """Return frequent codes of each column, with -1 for all others after them."""
     bits = (digits.astype(np.int64)[:, :, None] >> np.arange(_HALF)) & 1
@@ -1013,16 +942,6 @@ def _rows_of_codes(codes: Sequence[Sequence[int]]) -> Int[Array, "s v"]:
     for row, own in zip(rows, codes, strict=True):
         row[: len(own)] = own
     return rows
-
-
-def _places(frequent: Int[Array, "s v"]) -> Bool[Array, "s v"]:
-    """Return which places are categories of a column, the last one all others."""
-    return np.cumsum(frequent < 0, axis=1) <= 1
-
-
-def _known(codes: Sequence[int]) -> list[int]:
-    """Return codes without the -1 at the end."""
-    return [code for code in codes if code >= 0]
 
 
 def _distance(first: Float[Array, " v"], second: Float[Array, " v"]) -> float:

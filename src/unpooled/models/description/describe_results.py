@@ -54,6 +54,12 @@ def describe_exhibits(model: "Describe") -> list[Exhibit]:
             else ""
         )
     tables = [_printed(model), _long(model)]
+    if model.per_silo:
+        text += (
+            " Each silo’s own rows are described too. A column with a withheld count "
+            "in one silo is withheld in the smallest silos as well, or in all."
+        )
+        tables.insert(1, _printed_by_silo(model))
     if model.pairs_:
         tables.append(_differences(model))
     return [Exhibit("Description of the columns", text, tables)]
@@ -90,6 +96,46 @@ def _printed(model: "Describe") -> Table:
                 ]
             rows.append(row)
     return Table("table_1", heads, rows, items="lines", most=None, place="pages")
+
+
+def _printed_by_silo(model: "Describe") -> Table:
+    """Return the table of each silo's own rows, as it is printed."""
+    heads = [Column("Column")]
+    sizes = zip(model.silos_, model.silo_size_, strict=True)
+    for i, (name, size) in enumerate(sizes):
+        heads.append(Column(f"{name} (n = {size:,.0f})", "figures", f"silo_{i}"))
+    rows = [
+        [label, *cells]
+        for j, name in enumerate(model.columns_)
+        for label, cells in _lines_of_silos(model, j, name)
+    ]
+    return Table("by_silo", heads, rows, items="lines", most=None, place="pages")
+
+
+def _lines_of_silos(
+    model: "Describe", j: int, name: str
+) -> Iterator[tuple[str, list[str]]]:
+    """Yield the lines of a column, each with a cell for every silo."""
+    silos = range(len(model.silos_))
+    missing, n = model.silo_n_missing_[:, j], model.silo_n_[:, j]
+    if name in model.categorical_:
+        place = model.categorical_.index(name)
+        for k, show in enumerate(_others(model, place)):
+            if show:
+                counts = model.silo_category_counts_[:, place, k]
+                label = f"{name} = {_label(model, place, k)}, n (%)"
+                yield label, [_share(counts[i], n[i]) for i in silos]
+    else:
+        mean, sd = model.silo_mean_[:, j], model.silo_std_[:, j]
+        cells = [
+            # Without a value there is no mean to withhold.
+            "" if n[i] == 0 else _cell(f"{number(mean[i])} ({number(sd[i])})", sd[i])
+            for i in silos
+        ]
+        yield f"{name}, mean (SD)", cells
+    if np.isnan(missing).any() or missing.any():
+        shares = [_share(missing[i], model.silo_size_[i]) for i in silos]
+        yield f"{name}, missing, n (%)", shares
 
 
 def _lines(model: "Describe", j: int, name: str) -> Iterator[tuple[str, list[str]]]:
@@ -162,7 +208,7 @@ def _share(count: float, of: float) -> str:
 
 
 def _long(model: "Describe") -> Table:
-    """Return a row for each column, category and group."""
+    """Return a row for each column, category and group, and for each silo's rows."""
     rows: list[list[Any]] = []
     quartiles = vars(model).get("quartiles_")
     for j, name in enumerate(model.columns_):
@@ -188,7 +234,27 @@ def _long(model: "Describe") -> Table:
                 share = count / n if n else None
                 cells = [name, label, group, *about, *[None] * 6, count, share]
                 rows.append([*cells, test, p])
-    return Table("description", _LONG, rows, place="files")
+    if not model.per_silo:
+        return Table("description", _LONG, rows, place="files")
+    heads = (*_LONG[:2], Column("Silo"), *_LONG[2:])
+    rows = [[*row[:2], "all", *row[2:]] for row in rows]
+    for i, silo in enumerate(model.silos_):
+        for j, name in enumerate(model.columns_):
+            n = model.silo_n_[i, j]
+            about = [silo, "all", model.silo_size_[i], n, model.silo_n_missing_[i, j]]
+            if name not in model.categorical_:
+                moments = [model.silo_mean_[i, j], model.silo_std_[i, j]]
+                rows.append([name, None, *about, *moments, *[None] * 8])
+                continue
+            place = model.categorical_.index(name)
+            for k, show in enumerate(_others(model, place)):
+                if show:
+                    count = model.silo_category_counts_[i, place, k]
+                    share = count / n if n else None
+                    label = _label(model, place, k)
+                    cells = [name, label, *about, *[None] * 6, count, share]
+                    rows.append([*cells, None, None])
+    return Table("description", heads, rows, place="files")
 
 
 def _differences(model: "Describe") -> Table:

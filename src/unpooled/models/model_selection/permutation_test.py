@@ -13,6 +13,17 @@ three numbers, however many permutations there are. Rows change places within th
 silo only. So differences between silos belong to both sides, and what is tested is the
 association within silos, given these differences.
 
+Whether silos differ is a question about all rows: a permutation deals them into groups
+of the silos' sizes. How many rows of silo s come to group g is drawn from these sizes,
+the same at all ends, and which ones by silo s alone; together every way to deal all
+rows is as probable as every other. That takes the silos' sizes, which they show:
+
+    round 1         silos ── sizes, shown ──> how many rows go where, B times
+    rounds 2 to 4   moments of all rows
+    round 5         silos ── B sums of each group's rows, masked ──> totals that the
+                    silos alone open; and of the silos as they are the statistic
+    round 6         as round 5 above
+
 The association matrix of two views is ``T = Uᵀ V`` of their rows u and v, and the
 statistic is the sum of its squares. With whitened views it is Pillai's trace, the sum
 of the squared canonical correlations; with labels as v, that of the discriminant.
@@ -52,12 +63,14 @@ from unpooled.models.discriminant.classes import (
 from unpooled.models.model_selection.scoring import last_step
 from unpooled.models.moments import MEAN, complete, pooled_mean, pooled_scatter
 from unpooled.models.two_views.base import views_of
-from unpooled.protocol.step import public, release, summed
+from unpooled.protocol.step import disclosed, public, release, summed
 from unpooled.results.exhibits import Column, Exhibit, Table
 
 # Below this share of the largest eigenvalue a whitened direction would be rounding.
 _SINGULAR = 1e-10
 _LEVEL = 0.95
+# A silo knows its own rows of a group that was dealt: so many others are in it.
+_FEWEST = 10
 # Statistics that differ by rounding alone are equal.
 _TIE = 1e-9
 _NUMBERS = public("b", "the number of each permutation; 0 is the rows' own order")
@@ -187,6 +200,81 @@ def local_permuted_columns(
     return {"correlations": found}
 
 
+@disclosed(by="party", size=release("", meaning="how many rows the silo has"))
+def own_size(X: Float[Array, "n p"]) -> dict[str, Any]:
+    """Disclose the silo's number of rows."""
+    return {"size": np.array(float(len(X)))}
+
+
+@summed(
+    by="party",
+    takes={
+        "deals": public("b k k", "how many rows of each silo come to each group"),
+        "sizes": public("k", "how many rows each silo and each group has"),
+        "mean": MEAN,
+        "first": public("r p", "weights of columns in each direction"),
+    },
+    products=release(
+        "b r k",
+        meaning="sums of directions by group, into which the silo deals its rows at "
+        "random, added over all rows",
+        veiled=True,
+    ),
+    observed=release(
+        "",
+        meaning="squared sums of the directions of each silo, divided by its number of "
+        "rows",
+        veiled=True,
+    ),
+)
+def local_dealt_rows(
+    X: Float[Array, "n p"],
+    party: str,
+    *,
+    deals: Int[Array, "b k k"],
+    sizes: Float[Array, " k"],
+    mean: Float[Array, " p"],
+    first: Float[Array, "r p"],
+    silos: Sequence[str],
+    seed: int,
+) -> dict[str, Any]:
+    """Add this silo's rows group by group, dealt at random."""
+    if _shows_few(deals, sizes):
+        raise DataError("A group would have few rows of others.", rule="min_rows")
+    u, rng = (complete(X) - mean) @ first.T, _orders(X, seed)
+    place, groups = list(silos).index(party), np.arange(len(sizes))
+    products = np.empty((len(deals), u.shape[1], len(sizes)))
+    for b, own in enumerate(deals[:, place]):
+        dealt = rng.permutation(np.repeat(groups, own))
+        products[b] = u.T @ ((dealt[:, None] == groups) / np.sqrt(sizes))
+    return {
+        "products": products,
+        "observed": np.asarray(np.sum(u.sum(axis=0) ** 2) / sizes[place]),
+    }
+
+
+@summed(
+    takes={
+        "products": "b r k",
+        "observed": public("", "the statistic of the silos, which they alone open"),
+    },
+    statistic=release("1", meaning="the statistic of the rows as they are"),
+    exceeding=release("1", meaning=_EXCEEDING),
+    reference=release("1", meaning=_REFERENCE),
+)
+def found_differences(
+    party: str,
+    *,
+    products: Float[Array, "b r k"],
+    observed: Float[Array, ""],
+    leader: str,
+) -> dict[str, Any]:
+    """Compare the statistics of the groups with that of the silos; one sends it."""
+    others = (products**2).sum(axis=(1, 2))
+    values = np.append(float(observed), others)[:, None]
+    return _compared(values, party == leader)
+
+
 @summed(
     takes={"products": "b r s"},
     statistic=release("1", meaning="the statistic of the rows as they are"),
@@ -258,7 +346,8 @@ class PermutationTest(FederatedEstimator):
         Of the rows as they are: k = 1, or the p eigenvalues of the correlations.
     p_value_ : (k,) array
         ``(1 + exceeding_) / (1 + B)``: the probability of such a statistic, or a larger
-        one, where there is no association within silos.
+        one, where there is no association within silos; of a `Heterogeneity`, where
+        silos do not differ.
     exceeding_ : (k,) int array
         Permutations whose statistic reaches `statistic_`.
     reference_ : (k,) array
@@ -304,7 +393,9 @@ class PermutationTest(FederatedEstimator):
         seed = federation.seed(self.random_state)
         asked = {"numbers": np.arange(B + 1.0), "seed": int(seed)}
         leader = federation.parties[0]
-        if kind == "columns":
+        if kind == "silos":
+            found = self._of_silos(federation, B, int(seed))
+        elif kind == "columns":
             mean, S = self._moments(federation)
             spread = np.sqrt(S.diagonal())
             if not (spread > 0.0).all():
@@ -340,6 +431,35 @@ class PermutationTest(FederatedEstimator):
         """Return the mean and the scatter of all rows; three rounds."""
         self.n_samples_, mean = pooled_mean(federation)
         return mean, pooled_scatter(federation, mean)
+
+    def _of_silos(self, federation: Federation, B: int, seed: int) -> dict[str, Any]:
+        """Return how the silos' differences stand among those of groups dealt anew."""
+        silos = list(federation.parties)
+        if len(silos) < 2:
+            raise DataError("Differences are those of at least two silos.")
+        shown = federation.collect(own_size)
+        sizes = np.array([round(float(shown[silo]["size"])) for silo in silos])
+        if federation.coordinator.planned:
+            sizes = np.full(len(silos), 100)
+        deals = _dealt(sizes, B, np.random.default_rng(seed))
+        if _shows_few(deals, sizes):
+            raise DataError(
+                f"A silo has too few rows to deal groups of its size: of one of them a "
+                f"silo that knows its own rows would learn the sum of fewer than "
+                f"{_FEWEST} others. `heterogeneity` has tests that need none."
+            )
+        mean, S = self._moments(federation)
+        totals = federation.sum(
+            local_dealt_rows,
+            to="parties",
+            deals=deals,
+            sizes=sizes.astype(float),
+            mean=mean,
+            first=_whitening(S, range(len(S))),
+            silos=silos,
+            seed=seed,
+        )
+        return federation.sum(found_differences, leader=silos[0], **totals)
 
     def _by_class(self, federation: Federation, y: Any, asked: Any) -> Any:
         check_label(federation, y)
@@ -401,6 +521,12 @@ class PermutationTest(FederatedEstimator):
             f"between silos are in all of them: what is tested is association within "
             f"silos."
         )
+        if kind == "silos":
+            text = (
+                f"The statistic is compared with those of {self.n_permutations} other "
+                f"groups of the silos’ sizes, into which each silo dealt its own rows "
+                f"at random. The test holds for rows of any distribution."
+            )
         if kind == "columns":
             text += (
                 f" By parallel analysis {self.n_components_} of the components stand "
@@ -415,6 +541,7 @@ _STATISTICS = {
     "views": "Sum of squared canonical correlations (Pillai’s trace)",
     "plain views": "Sum of squared associations of the two views’ columns",
     "columns": "Eigenvalues of the correlations",
+    "silos": "Pillai’s trace of the silos",
 }
 
 
@@ -429,6 +556,7 @@ def _tested(estimator: Any) -> str:
         "CCA": "views",
         **dict.fromkeys(("PLSSVD", "PLSCanonical", "PLSRegression"), "plain views"),
         "PCA": "columns",
+        "Heterogeneity": "silos",
     }
     if kind not in kinds or ridge or others or last_step(estimator) is not estimator:
         raise DataError(
@@ -439,6 +567,28 @@ def _tested(estimator: Any) -> str:
 
 
 _PENALTIES = ("regularisation", "shrinkage", "privacy", "rank")
+
+
+def _dealt(
+    sizes: Int[Array, " k"], B: int, rng: np.random.Generator
+) -> Int[Array, "b k k"]:
+    """Return how many rows of each silo come to each group, B times.
+
+    As of a permutation of all rows: every silo draws its rows' groups from those that
+    the silos before it left.
+    """
+    deals = np.empty((B, len(sizes), len(sizes)), np.int64)
+    for own in deals:
+        left = sizes.copy()
+        for silo, size in enumerate(sizes):
+            own[silo] = rng.multivariate_hypergeometric(left, size)
+            left -= own[silo]
+    return deals
+
+
+def _shows_few(deals: Int[Array, "b k k"], sizes: Shaped[Array, " k"]) -> bool:
+    """Whether a group has fewer than `_FEWEST` rows beside those of one silo."""
+    return bool((sizes - deals).min() < _FEWEST)
 
 
 def _whitening(S: Float[Array, "p p"], own: range) -> Float[Array, "r p"]:
@@ -477,7 +627,8 @@ def permutation_test(
         `PLSSVD`, `PLSCanonical` or `PLSRegression`, between the columns of two views
         (the sum of their squared correlations, with ``scale=False`` of their squared
         cross-products); `PCA`, among all columns (the eigenvalues of their
-        correlations: parallel analysis).
+        correlations: parallel analysis); `Heterogeneity`, between silos and columns
+        (Pillai's trace).
     X : Federation
         A federation by rows, or a view of one.
     y : str or sequence of str, optional
@@ -512,8 +663,13 @@ def permutation_test(
     32 bytes for each permutation and pair of directions.
 
     Rows change places within their silo, never between silos. The test holds where
-    rows are exchangeable within silos, and silos may differ. Whether silos differ
-    (`heterogeneity`) cannot be tested so: it would take rows to move between them.
+    rows are exchangeable within silos, and silos may differ.
+
+    Whether silos differ is tested by dealing all rows into groups of the silos' sizes:
+    how many rows of each silo come to each group follows from the sizes and the seed,
+    and each silo deals its own. The test is exact, whatever the rows' distribution.
+    Each silo shows its number of rows, which its policy must allow
+    (``allow_disclosed``).
 
     Examples
     --------

@@ -1,0 +1,359 @@
+"""The first table of a paper for each silo, which shows its own part of it.
+
+    each keeps   its counts, sums and squares, over all its rows
+    round 1      silos ── rows of each; which has a small count in which column ──> Σ,
+                 opened by the silos alone
+    all find     where a silo has one, it is withheld whole, and with it the smallest
+                 silos (`withheld_silos`)
+    round 2      those that are withheld ── their counts ──> Σ, opened likewise
+    round 3      those ── 1 where this sum, or what is left of it without their own
+                 part, is small ──> Σ, opened likewise
+    all find     where there is one, the column is withheld in all silos
+    round 4      each silo ── its own table, without what is withheld ──> shown
+
+No end has the counts of two silos. What a silo's program opens of small counts are sums
+over three silos or more, or over all of them.
+
+What one could compute from everything that is printed, column by column: the counts of
+the withheld silos, added (all, less the silos that are shown), and the rows of each. In
+a table with known sums by row and by column no cell is known to be below the limit
+where these sums are 0 or at least that (`unpooled.linalg.small_cells`). Whoever has the
+counts of one of the silos knows the same of the others. Where a count of all silos
+together is withheld, no silo shows the column. Classes and silos share the counts of
+all rows and nothing else.
+
+The mean and variance of few different values have the counts of these values. So a silo
+counts its values: where it has at most `_FEW` different ones and one is rare, no silo
+shows the column.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from unpooled.arrays import Array, Bool, Float, Int
+from unpooled.errors import DataError
+from unpooled.federation.federation import Federation
+from unpooled.linalg.moments import observed_sums, squared_deviations
+from unpooled.linalg.small_cells import is_unsafe, withheld_silos
+from unpooled.models.description.column_quantiles import LEAST
+from unpooled.models.description.shown_table import (
+    CODES,
+    WITHHELD,
+    Table,
+    known_codes,
+    places_of,
+    two_values,
+)
+from unpooled.protocol.bounds import Counts
+from unpooled.protocol.step import disclosed, kept, public, release, stays, summed
+
+# Whole numbers from here on are counted one by one; codes of categories begin at 0.
+_FIRST = -16
+_WHOLE = CODES - _FIRST
+# Other values by the first digits of a product of their bits, so that few of them are
+# seen to be few: of five, two have the same ones in one column of a hundred.
+_BUCKET_BITS = 10
+_COUNTED = _WHOLE + 2**_BUCKET_BITS
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+# Of so many values n, mean and variance determine the counts, or nearly.
+_FEW = 5
+# A flag of a column that no silo may show.
+_NOWHERE = 2.0
+
+_FLAGS = public("k p", "which silos have a small count in which column")
+_SIZES = public("k", "how many rows each silo has")
+_SUMMED: Mapping[str, Any] = {"bound": Counts(), "veiled": True}
+
+
+@kept(
+    values=stays(
+        f"p {_COUNTED}",
+        until="fit",
+        meaning="how many of the silo's rows have each whole number, or value",
+    ),
+    own_rows=stays("", until="fit", meaning="how many rows the silo has"),
+    own_count=stays("p", until="fit", meaning="how many values its columns have"),
+    own_total=stays("p", until="fit", meaning="the sums of its columns"),
+)
+def own_counts(X: Float[Array, "n p"]) -> dict[str, Any]:
+    """Count and add this silo's values; nothing leaves."""
+    count, total = observed_sums(X)
+    return {
+        "values": np.array([_counted(x) for x in X.T]).reshape(-1, _COUNTED),
+        "own_rows": np.array(float(len(X))),
+        "own_count": count,
+        "own_total": total,
+    }
+
+
+@kept(
+    own_squares=stays(
+        "p", until="fit", meaning="squared deviations from the silo's own means"
+    )
+)
+def own_squares(X: Float[Array, "n p"], kept: Any) -> dict[str, Any]:
+    """Add squared deviations from the silo's own means; nothing leaves."""
+    mean = kept["own_total"] / np.maximum(kept["own_count"], 1.0)
+    return {"own_squares": squared_deviations(X, mean)}
+
+
+@summed(
+    by="party",
+    # Entries are of single silos, which silos that allow it show.
+    between_two=True,
+    takes={
+        "rows": public("g", "how many rows each group has"),
+        "count": public("g p", "how many values each column has in each group"),
+        "total": public("g p", "the sum of each column in each group"),
+        "squares": public(
+            "g p", "the squared deviations of each column from the group's mean"
+        ),
+        "cells": public("g s m", "how many rows of each group have each code"),
+        "categorical": public("s", "the columns whose values are codes of categories"),
+        "frequent": public(
+            "s v", "the codes of frequent categories, and -1 for others"
+        ),
+        "fewest": public(
+            "", "the least count that the table shows", least="min_rows_per_class"
+        ),
+        "least": LEAST,
+        "n_silos": "size k",
+        "width": "size l",
+    },
+    settings=("fewest",),
+    flags=release("k p", meaning=_FLAGS.meaning, **_SUMMED),
+    sizes=release("k", meaning=_SIZES.meaning, **_SUMMED),
+    own_lines=stays(
+        "p l", until="fit", meaning="how many of the silo's rows have each category"
+    ),
+    own_least=stays("p l", until="fit", meaning="the least count that is no secret"),
+)
+def flagged_columns(
+    kept: Any,
+    party: str,
+    *,
+    rows: Float[Array, " g"],
+    count: Float[Array, "g p"],
+    total: Float[Array, "g p"],
+    squares: Float[Array, "g p"],
+    cells: Float[Array, "g s m"],
+    categorical: Int[Array, " s"],
+    frequent: Int[Array, "s v"],
+    fewest: Any,
+    least: Any,
+    silos: Sequence[str],
+    n_silos: int,
+    width: int,
+) -> dict[str, Any]:
+    """Release the silo's number of rows, and in which columns it has a small count.
+
+    A flag is 1 where it has, and 2 where no silo may show the column. The silo keeps
+    its counts: of categories or of two values, of all values, and of missing cells.
+    """
+    if 0 < float(kept["own_rows"]) < fewest:
+        # Its number of rows is shown, and would be a small count itself.
+        raise DataError("This silo has few rows.", rule="min_rows_per_class")
+    table = Table.of(rows, count, cells, categorical, frequent, fewest, total, squares)
+    n, values = kept["own_count"], kept["values"]
+    lines: Array = np.zeros((len(n), width))
+    lines[:, -2], lines[:, -1] = n, float(kept["own_rows"]) - n
+    lowest: Array = np.full(lines.shape, float(fewest))
+    # A mean is of more values than a count.
+    lowest[~table.categorical, -2] = max(fewest, least)
+    # A count of all silos that is withheld would be the sum of theirs. And values that
+    # classes show are too few for a mean here: classes may be the silos.
+    nowhere = table.of_all | (n >= fewest) & (n < lowest[:, -2])
+    place = {int(j): i for i, j in enumerate(categorical.tolist())}
+    for j, whole in enumerate(values):
+        if j in place:
+            own = _of_categories(whole, frequent[place[j]])
+        elif pair := two_values(count[:, j], total[:, j], squares[:, j]):
+            own = whole[[value - _FIRST for value in pair]]
+        else:
+            own, found = np.zeros(0), whole[whole > 0]
+            # Of what is left of all silos these counts would follow as well.
+            nowhere[j] |= len(found) <= _FEW and bool((found < fewest).any())
+        lines[j, : len(own)] = own
+    small = ((lines > 0) & (lines < fewest)).any(axis=1)
+    here = np.array([name == party for name in silos], dtype=float)
+    return {
+        "flags": here[:, None] * np.where(nowhere, _NOWHERE, small),
+        "sizes": here * float(kept["own_rows"]),
+        "own_lines": lines,
+        "own_least": lowest,
+    }
+
+
+@summed(
+    by="party",
+    takes={"flags": _FLAGS, "sizes": _SIZES, "width": "size l"},
+    rest=release(
+        "p l",
+        meaning="counts of the silos that show nothing of a column, added",
+        **_SUMMED,
+    ),
+)
+def withheld_counts(
+    kept: Any,
+    party: str,
+    *,
+    silos: Sequence[str],
+    flags: Float[Array, "k p"],
+    sizes: Float[Array, " k"],
+    width: int,
+) -> dict[str, Any]:
+    """Release the silo's counts of the columns that it is withheld of."""
+    hidden = _hidden(flags, sizes)[list(silos).index(party)]
+    return {"rest": kept["own_lines"] * hidden[:, None]}
+
+
+@summed(
+    by="party",
+    takes={
+        "flags": _FLAGS,
+        "sizes": _SIZES,
+        "rest": public("p l", "counts of the silos that show nothing, added"),
+    },
+    unsafe=release(
+        "p",
+        meaning="how many silos find a small count in what they know of the others",
+        **_SUMMED,
+    ),
+)
+def unsafe_columns(
+    kept: Any,
+    party: str,
+    *,
+    silos: Sequence[str],
+    flags: Float[Array, "k p"],
+    sizes: Float[Array, " k"],
+    rest: Float[Array, "p l"],
+) -> dict[str, Any]:
+    """Release of which columns the withheld silos' counts, added, are small."""
+    hidden = _hidden(flags, sizes)[list(silos).index(party)]
+    unsafe = is_unsafe(rest, kept["own_lines"], kept["own_least"])
+    return {"unsafe": (hidden & unsafe).astype(float)}
+
+
+@disclosed(
+    by="party",
+    takes={
+        "flags": _FLAGS,
+        "sizes": _SIZES,
+        "unsafe": public("p", "how many silos find a column unsafe"),
+        "categorical": public("s", "the columns whose values are codes of categories"),
+        "frequent": public(
+            "s v", "the codes of frequent categories, and -1 for others"
+        ),
+        "n_categories": "size q",
+    },
+    size=release("", meaning="how many rows the silo has"),
+    missing=release("p", meaning="how many rows have no value, where it is shown"),
+    mean=release("p", meaning="the mean of each column, where it is shown"),
+    variance=release("p", meaning="the variance of each column, where it is shown"),
+    shown_cells=release(
+        "q", meaning="how many rows have each category, where it is shown"
+    ),
+)
+def own_table(
+    kept: Any,
+    party: str,
+    *,
+    silos: Sequence[str],
+    flags: Float[Array, "k p"],
+    sizes: Float[Array, " k"],
+    unsafe: Float[Array, " p"],
+    categorical: Int[Array, " s"],
+    frequent: Int[Array, "s v"],
+    n_categories: int,
+) -> dict[str, Any]:
+    """Disclose the silo's own table; -1 stands for what is withheld."""
+    hidden = _hidden(flags, sizes)[list(silos).index(party)] | (unsafe > 0)
+    n, lines = kept["own_count"], kept["own_lines"]
+    no_mean = hidden | np.isin(np.arange(len(n)), categorical) | (n < 2)
+    variance = np.maximum(kept["own_squares"], 0.0) / np.maximum(n - 1.0, 1.0)
+    cells = np.where(hidden[:, None], WITHHELD, lines)[categorical]
+    counts = cells[:, : frequent.shape[1]][places_of(frequent)]
+    return {
+        "size": kept["own_rows"],
+        "missing": np.where(hidden, WITHHELD, lines[:, -1]),
+        "mean": np.where(no_mean, 0.0, kept["own_total"] / np.maximum(n, 1.0)),
+        "variance": np.where(no_mean, WITHHELD, variance),
+        "shown_cells": np.pad(counts, (0, n_categories - len(counts))),
+    }
+
+
+def tables_of_silos(
+    federation: Federation, asked: Mapping[str, Any], places: Bool[Array, "s v"]
+) -> Mapping[str, Mapping[str, Array]]:
+    """Return what each silo shows of its own rows; six rounds, two without an array.
+
+    Parameters
+    ----------
+    federation : Federation
+        The view that is described.
+    asked : mapping of str to object
+        Totals over all silos, which they alone open, and the limits of the table.
+    places : (s, v) array of bool
+        Which places of each categorical column are categories.
+
+    Raises
+    ------
+    ReleaseRefusedError
+        Where a silo does not allow its own values to be seen.
+    """
+    federation.keep(own_counts)
+    federation.keep(own_squares)
+    silos, width = list(federation.parties), max(places.shape[1], 2) + 2
+    found = federation.sum(
+        flagged_columns,
+        to="parties",
+        silos=silos,
+        n_silos=len(silos),
+        width=width,
+        **asked,
+    )
+    rest = federation.sum(
+        withheld_counts, to="parties", silos=silos, width=width, **found
+    )
+    unsafe = federation.sum(unsafe_columns, to="parties", silos=silos, **found, **rest)
+    return federation.collect(
+        own_table,
+        silos=silos,
+        categorical=asked["categorical"],
+        frequent=asked["frequent"],
+        n_categories=max(int(places.sum()), 1),
+        **found,
+        **unsafe,
+    )
+
+
+def _hidden(
+    flags: Float[Array, "k p"], sizes: Float[Array, " k"]
+) -> Bool[Array, "k p"]:
+    """Return of which columns which silo shows nothing, before the rest is judged."""
+    flags = np.rint(flags)
+    return withheld_silos(flags > 0, sizes) | (flags == _NOWHERE).any(axis=0)
+
+
+def _of_categories(
+    values: Float[Array, " m"], frequent: Int[Array, " v"]
+) -> Float[Array, " v"]:
+    """Return the counts of frequent codes, and of all others at the first -1."""
+    codes = known_codes(frequent.tolist())
+    own = np.zeros(len(frequent))
+    own[: len(codes)] = values[[code - _FIRST for code in codes]]
+    own[len(codes)] = values.sum() - own.sum()
+    return own
+
+
+def _counted(x: Float[Array, " n"]) -> Float[Array, " m"]:
+    """Return how many values are each whole number from `_FIRST`, then others."""
+    # Adding 0 makes one number of both zeros.
+    x = x[~np.isnan(x)] + 0.0
+    is_whole = (x >= _FIRST) & (x < CODES) & (x == np.floor(x))
+    others = x[~is_whole].view(np.uint64) * _GOLDEN >> np.uint64(64 - _BUCKET_BITS)
+    places = [(x[is_whole] - _FIRST).astype(np.int64), _WHOLE + others.astype(np.int64)]
+    return np.bincount(np.concatenate(places), minlength=_COUNTED).astype(float)

@@ -1,0 +1,213 @@
+"""Which numbers of a table by groups are shown, by the counts over all silos.
+
+The silos' programs compute it, each from the same totals.
+
+    counts of categories, of two values, or of values alone ─┐
+    missing cells ───────────────────────────────────────────┴─> `withheld`, by column
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from unpooled.arrays import Array, Bool, Float, Int
+from unpooled.linalg.small_cells import withheld
+from unpooled.models.description.frequent_names import MOST
+
+# Codes of categories are whole numbers from 0 below this.
+CODES = MOST
+WITHHELD = -1.0
+
+
+@final
+@dataclass(frozen=True)
+class Table:
+    """What of a table is shown, by the counts over all silos.
+
+    Attributes
+    ----------
+    count : (g, p) array
+        How many values; the last group has all rows.
+    missing : (g, p) array
+        How many missing cells; -1 where withheld.
+    cells : (g, s, v) array
+        Counts of categories; -1 where withheld.
+    groups : (g, p) array of bool
+        Whether nothing is shown of a column in a group.
+    of_all : (p,) array of bool
+        Whether a count over all groups is withheld.
+    rounded : (p,) array of bool
+        Whether the number of values over all groups is withheld, so that means and
+        variances are rounded: their digits would give it back.
+    categorical : (p,) array of bool
+        Columns of categories, of which no mean is shown.
+    """
+
+    count: Float[Array, "g p"]
+    missing: Float[Array, "g p"]
+    cells: Float[Array, "g s v"]
+    groups: Any
+    of_all: Any
+    rounded: Any
+    categorical: Any
+
+    @classmethod
+    def of(
+        cls,
+        rows: Float[Array, " g"],
+        count: Float[Array, "g p"],
+        cells: Float[Array, "g s m"],
+        categorical: Int[Array, " s"],
+        frequent: Int[Array, "s v"],
+        fewest: int,
+        total: Float[Array, "g p"],
+        squares: Float[Array, "g p"],
+    ) -> "Table":
+        """Return what is shown, from totals of all silos.
+
+        Parameters
+        ----------
+        rows : (g,) array
+            Rows of each group; without classes there is one group.
+        count, total, squares : (g, p) arrays
+            Of each column and group the number of values, their sum, and the squared
+            deviations from the group's mean.
+        cells : (g, s, m) array
+            Counts of the codes of categories.
+        categorical : (s,) array of int
+            Which columns have them.
+        frequent : (s, v) array of int
+            The codes of categories that are shown, -1 for all others.
+        fewest : int
+            The least count, but for 0, that is shown.
+        """
+        g, p = count.shape
+        # Without classes the single group is all rows.
+        parts = slice(None) if g == 1 else slice(0, g - 1)
+        missing = rows[:, None] - count
+        by_category = merged(cells, frequent)
+        hidden = np.zeros((g, p), bool)
+        rounded, of_all = np.zeros(p, bool), np.zeros(p, bool)
+        shown_missing, shown_cells = missing.copy(), by_category.copy()
+        place = {int(j): i for i, j in enumerate(categorical.tolist())}
+        for j in range(p):
+            if j in place:
+                own = by_category[:, place[j]]
+            else:
+                # Of two values the mean has the counts.
+                own = of_two_values(count[:, j], total[:, j], squares[:, j])
+            lines = np.hstack([own, missing[:, j : j + 1]])
+            groups, small = withheld(lines[parts].T, fewest)
+            if g > 1:
+                hidden[:-1, j] = groups
+            of_all[j] = small.any()
+            rounded[j] = small[-1] or (j not in place and bool(small.any()))
+            lines = np.where(hidden[:, j : j + 1], WITHHELD, lines)
+            lines[-1] = np.where(small, WITHHELD, lines[-1])
+            shown_missing[:, j] = lines[:, -1]
+            if j in place:
+                shown_cells[:, place[j]] = lines[:, :-1]
+        is_category = np.isin(np.arange(p), categorical)
+        return cls(
+            *(count, shown_missing, shown_cells, hidden),
+            *(of_all, rounded, is_category),
+        )
+
+    def shown_cells(
+        self, frequent: Int[Array, "s v"], n_categories: int
+    ) -> Float[Array, "g l"]:
+        """Return the counts of all columns' categories, one behind the other."""
+        own = self.cells[:, places_of(frequent)]
+        return np.pad(own, ((0, 0), (0, n_categories - own.shape[1])))
+
+    def moments(
+        self, total: Float[Array, "g p"], squares: Float[Array, "g p"], least: int
+    ) -> tuple[Float[Array, "g p"], Float[Array, "g p"]]:
+        """Return means and variances, with denominator n - 1, of what is shown."""
+        n = np.maximum(self.count, 1.0)
+        mean = total / n
+        variance = np.maximum(squares, 0.0) / np.maximum(n - 1.0, 1.0)
+        # With a number of cells that is withheld, digits would tell it: the mean of
+        # whole numbers is a fraction with this denominator.
+        deviation = np.sqrt(variance)
+        step = _coarse(deviation)
+        rounded = np.zeros(mean.shape, bool)
+        rounded[-1] = self.rounded
+        mean = np.where(rounded, np.rint(mean / step) * step, mean)
+        deviation = np.where(rounded, np.rint(deviation / step) * step, deviation)
+        few = self.count < 2
+        few[-1] |= self.count[-1] < least
+        hidden = self.groups | self.categorical | few
+        return (
+            np.where(hidden, 0.0, mean),
+            np.where(hidden, WITHHELD, np.where(rounded, deviation**2, variance)),
+        )
+
+
+def merged(
+    cells: Float[Array, "g s m"], frequent: Int[Array, "s v"]
+) -> Float[Array, "g s v"]:
+    """Return counts of frequent codes, and of all others at the first -1."""
+    merged = np.zeros((len(cells), *frequent.shape))
+    for k, codes in enumerate(frequent.tolist()):
+        own = known_codes(codes)
+        others = np.setdiff1d(np.arange(CODES + 1), own)
+        merged[:, k, : len(own)] = cells[:, k, own]
+        merged[:, k, len(own)] = cells[:, k, others].sum(axis=-1)
+    return merged
+
+
+def places_of(frequent: Int[Array, "s v"]) -> Bool[Array, "s v"]:
+    """Return which places are categories of a column, the last one all others."""
+    return np.cumsum(frequent < 0, axis=1) <= 1
+
+
+def known_codes(codes: Sequence[int]) -> list[int]:
+    """Return codes without the -1 at the end."""
+    return [code for code in codes if code >= 0]
+
+
+def of_two_values(
+    count: Float[Array, " g"], total: Float[Array, " g"], squares: Float[Array, " g"]
+) -> Float[Array, "g v"]:
+    """Return how many values are each of two whole numbers, or how many there are.
+
+    Two values a and b have the sum of squares n (m - a) (b - m) about their mean m in
+    every group, and hardly any others have it in all. Pairs of whole numbers from -9 to
+    10 are tried, which codes of two categories are.
+    """
+    if (pair := two_values(count, total, squares)) is None:
+        return count[:, None]
+    a, b = pair
+    larger = np.rint((total - a * count) / (b - a))
+    return np.column_stack([count - larger, larger])
+
+
+def two_values(
+    count: Float[Array, " g"], total: Float[Array, " g"], squares: Float[Array, " g"]
+) -> tuple[int, int] | None:
+    """Return the two whole numbers that all values are, if they are."""
+    mean = total / np.maximum(count, 1.0)
+    slack = 1e-9 * max(float(squares[-1]), 1e-9)
+    for a in range(-9, 10):
+        for b in range(a + 1, 11):
+            wanted = count * (mean - a) * (b - mean)
+            if (np.abs(squares - wanted) <= slack).all():
+                return a, b
+    return None
+
+
+def _coarse(deviation: Float[Array, "g p"]) -> Float[Array, "g p"]:
+    """Return 1, 2 or 5 times a power of 10, within 1/20 and 1/8 of a deviation.
+
+    The mean of n whole numbers, known to this, is that of many sums of them: even one
+    in n, which makes the smallest deviation, 1 / sqrt(n), leaves sqrt(n) / 20.
+    """
+    eighth = np.maximum(deviation / 8.0, 1e-300)
+    power = 10.0 ** np.floor(np.log10(eighth))
+    leading = np.where(
+        eighth >= 5 * power, 5.0, np.where(eighth >= 2 * power, 2.0, 1.0)
+    )
+    return np.where(deviation > 0, leading * power, 1.0)
