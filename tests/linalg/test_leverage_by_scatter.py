@@ -5,10 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse
+import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
 from unpooled.arrays import Array
+from unpooled.linalg import leverage_by_scatter as by_scatter
 from unpooled.linalg.leverage import largest_leverage
 from unpooled.linalg.leverage_by_scatter import leverage_by_scatter
 
@@ -164,3 +166,87 @@ def test_sparse_rows(rare):
     X[:, 7] = 0.0
     X[np.arange(rare) * 17, 7] = 1.0
     assert clears(X.tocsr(), 0.95) == (rare > 1)
+
+
+def test_quantiles_are_those_of_chi_squared():
+    """Rounded down: rows are cleared a little more seldom than they might be."""
+    for quantiles, chance in ((by_scatter._RARE, 4e-10), (by_scatter._SELDOM, 1e-3)):
+        for k, quantile in quantiles.items():
+            exact = scipy.stats.chi2.ppf(chance, k)
+            assert 0.9997 * exact <= quantile <= exact
+
+
+@pytest.mark.parametrize(("n", "p"), [(300, 100), (900, 300), (1400, 300)])
+@pytest.mark.parametrize("of_interest", [0.5, 0.95])
+def test_with_few_rows_beside_columns_rows_above_either_limit_are_found(
+    n, p, of_interest
+):
+    """From 0.5 on rows are noted, from 0.95 on never cleared.
+
+    The three shapes leave all rows to the exact leverage, clear most of them by
+    projections that miss a note once in a thousand times, and by such that never do.
+    """
+    rng = np.random.default_rng(n)
+    X = rng.standard_normal((n, p))
+    X -= X.mean(axis=0)
+    direction = rng.standard_normal(p)
+    S = 1.0 / (direction @ np.linalg.solve(X.T @ X, direction))
+    wanted = of_interest + 0.01 - 1.0 / n
+    X[0] = np.sqrt(S * wanted / (1.0 - wanted) * n / (n - 1.0)) * direction
+    # The row that was there is missing, so that its own leverage counts too.
+    largest = exact(X)
+    assert largest > of_interest
+    mean, about = X.mean(axis=0), np.full(p, 0.02)
+    A = (X - about).T @ (X - about)
+    for known in ({}, {"mean": mean, "about": about}):
+        found = leverage_by_scatter(
+            A, lambda: iter([X]), n, 0.95, noteworthy=0.5, **known
+        )
+        assert found is not None
+        assert found.at_least <= largest <= found.at_most
+        assert found.at_most - found.at_least <= 0.0021
+    others = np.delete(X, 0, axis=0)
+    rest = (others - about).T @ (others - about)
+    found = leverage_by_scatter(
+        rest, lambda: iter([others]), n - 1, 0.95, noteworthy=0.5
+    )
+    assert found is not None
+    assert found.at_most <= 0.95
+    assert (found.at_least == 0.0) == (exact(others) < 0.5)
+
+
+@pytest.mark.parametrize("wrong", ["mean", "about"])
+def test_a_wrong_mean_or_point_clears_nothing(wrong):
+    X = table(1)
+    known = {"mean": X.mean(axis=0), "about": X.mean(axis=0) - X.std(axis=0)}
+    A = (X - known["about"]).T @ (X - known["about"])
+    blocks = lambda: iter([X])  # noqa: E731
+    found = leverage_by_scatter(A, blocks, len(X), 0.95, **known)
+    assert found is not None
+    assert found.at_most <= 0.95
+    known[wrong] = known[wrong] + 0.1 * X.std(axis=0)
+    assert leverage_by_scatter(A, blocks, len(X), 0.95, **known) is None
+
+
+@pytest.mark.parametrize("apart", [0.1, 1e-2, 1e-3])
+def test_rounding_is_bounded_row_by_row_where_columns_nearly_depend(apart):
+    """Twins that differ by little: a row far along the difference is found."""
+    rng = np.random.default_rng(0)
+    n, p = 1200, 80
+    X = rng.standard_normal((n, p))
+    X[:, 1::2] = X[:, ::2] + apart * X[:, 1::2]
+    assert clears(X, 0.95)
+    X[7, 1] += 200.0 * apart
+    largest = exact(X)
+    assert largest > 0.95
+    assert not clears(X, 0.95)
+
+
+def test_cells_beyond_single_precision_are_judged_in_double():
+    X = np.random.default_rng(5).standard_normal((4000, 30))
+    for power in (-150, -44, -38, 38, 100):
+        scaled = X.copy()
+        scaled[:, 4] *= 10.0**power
+        assert clears(scaled, 0.95)
+        scaled[9, 4] *= 1e4
+        assert not clears(scaled, 0.95)

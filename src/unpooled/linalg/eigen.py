@@ -6,7 +6,15 @@ import numpy as np
 import scipy.linalg
 
 from unpooled.arrays import Array, Float
-from unpooled.linalg.settled import Arrays, completed, eigenpairs_of, settled, untied
+from unpooled.linalg.large_eigen import large_eigenpairs
+from unpooled.linalg.settled import (
+    Arrays,
+    completed,
+    eigenpairs_of,
+    settled,
+    untied,
+    with_positive_peaks,
+)
 
 # `eigh` has an error of about eps λ_1 in every eigenvalue, so that eigenvalues below
 # this share of λ_1 would keep fewer than the nine digits promised.
@@ -110,20 +118,16 @@ def _eigenpairs(
     if np.count_nonzero(A) == np.count_nonzero(A.diagonal()):
         values, vectors = _of_diagonal(A.diagonal(), k)
     else:
-        # LAPACK returns ascending order; reverse the top k.
-        values, vectors = scipy.linalg.eigh(
-            A, subset_by_index=[p - k, p - 1], check_finite=False
-        )
-        values, vectors = values[::-1], vectors[:, ::-1]
+        if (found := large_eigenpairs(A, k)) is None:
+            # LAPACK returns ascending order; reverse the top k.
+            values, vectors = scipy.linalg.eigh(
+                A, subset_by_index=[p - k, p - 1], check_finite=False
+            )
+            found = values[::-1], vectors[:, ::-1]
+        values, vectors = found
         if values[-1] < _GRADED * values[0]:
             values, vectors = _with_small_ones(A, values, vectors)
     return np.maximum(values, 0.0), vectors
-
-
-def with_positive_peaks(V: Float[Array, "p k"]) -> Float[Array, "p k"]:
-    """Flip columns so that in each the entry of largest magnitude is positive."""
-    peaks = np.take_along_axis(V, np.abs(V).argmax(axis=0)[None], axis=0)
-    return np.ascontiguousarray(V * np.where(peaks < 0, -1.0, 1.0))
 
 
 def _of_diagonal(

@@ -33,7 +33,6 @@ import scipy.linalg
 
 from unpooled.arrays import Array, Float
 from unpooled.errors import ConvergenceError
-from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.ritz import FLOOR, RitzPairs, certificate, residual_norm
 from unpooled.linalg.settled import (
     Arrays,
@@ -44,12 +43,15 @@ from unpooled.linalg.settled import (
     product,
     settled,
     untied,
+    with_positive_peaks,
 )
 
 Operator = Callable[[Float[Array, "d l"]], Float[Array, "d l"]]
 
 # Memory for the basis, unless a few blocks need more.
 _BASIS_BYTES = 2**29
+# Applications before the rate of convergence shows.
+_SLOW_START = 3
 # A direction of which the image has less than this is rounding: it would differ from
 # machine to machine.
 _DIRECTION = 1e-12
@@ -69,6 +71,7 @@ def leading_ritz_pairs(
     tol: float,
     max_iter: int,
     most_columns: int | None = None,
+    slowest: float = np.inf,
 ) -> RitzPairs:
     """Return the k leading eigenpairs of a positive semi-definite operator.
 
@@ -88,6 +91,9 @@ def leading_ritz_pairs(
     most_columns : int, optional
         Maximum number of columns of the basis before a restart; by default as many as
         512 MB hold.
+    slowest : float, optional
+        Largest ratio of the residuals after and before an application, from the fourth
+        on: where they fall more slowly, the iteration ends without a result.
 
     Returns
     -------
@@ -99,15 +105,15 @@ def leading_ritz_pairs(
     Raises
     ------
     ConvergenceError
-        When `max_iter` applications were not enough. The message gives the residuals
-        and the gap, and what to change.
+        When `max_iter` applications were not enough, or would not be. The message gives
+        the residuals and the gap, and what to change.
     """
     d, b = start.shape
     if not (1 <= k < b <= d or k == b == d):
         raise ValueError(f"a block of {b} columns cannot find {k} pairs of {d}")
     columns = min(most_columns or _BASIS_BYTES // (8 * d), (max_iter + 1) * b, d)
     basis = _Basis(start, max(columns, k + 3 * b))
-    n_iter = 0
+    n_iter, before = 0, np.inf
     while True:
         if basis.is_full:
             basis.restart(k + b)
@@ -116,8 +122,11 @@ def leading_ritz_pairs(
         found = basis.ritz_values(k)
         if found.angle <= tol or found.is_at_floor:
             return basis.ritz_pairs(found, k, n_iter)
-        if n_iter >= max_iter:
+        worst = float(found.residuals.max())
+        is_slow = n_iter > _SLOW_START and worst > slowest * before
+        if n_iter >= max_iter or is_slow:
             raise _not_converged(found, k, tol, n_iter)
+        before = worst
 
 
 @final

@@ -6,27 +6,34 @@ A silo that forms a scatter for a release has the expensive part:
 
     A          given, the scatter about any one point μ:  A = S + d dᵀ,  d = √n (m - μ)
     reading 1  m, and S v for one direction v ── A v - S v tells d ──> S = L Lᵀ
+               ── left out where m and μ are known
     reading 2  W = L⁻ᵀ Ωᵀ, few random columns ── ‖(x_i - m) W‖² of all rows;
                rows that these do not clear are projected on more columns;
                what is left has its leverage computed
 
 Reading 2 costs 2 n p k operations for k projections, 2 k / p of what the scatter took.
 It also proves S: the projected rows have the cross-product matrix Ω Ωᵀ if, and for
-random Ω only if, S is the scatter of these very rows.
+random Ω only if, S is the scatter of these very rows. So m and μ need no trust either.
 
 **Why no row above the limit is cleared.** With Gaussian Ω the projected squared norm of
-a row is its own times χ² over its k degrees of freedom. So it falls below the share
-`_SHARES[k]` of its own once in 2.5e9 times, and rows are cleared only where it is at
-most that share of the limit, less what rounding may hide.
+a row is its own times χ² of k degrees of freedom. So it falls below `_RARE[k]` times
+its own once in 2.5e9 times, and rows are cleared only where it is at most that many
+times the limit, less what rounding may hide. That a row is worth a note, below the
+limit, is a warning and no refusal: where n is but a few times p and many projections
+would be needed, it is missed once in a thousand times (`_SELDOM`).
 
 **Single precision.** Most of the time is that of the projections, so rows are rounded
-before. In units of the columns' spreads let R be S, W the weights of the projections
-and m + x a row. A sum of p rounded products differs from the true one by at most
-γ (‖x‖ + ‖m‖) ‖W‖ with γ = 2 (p + 4) ε, whatever the order of the additions (Higham,
-Accuracy and Stability of Numerical Algorithms, 2002, section 3.1), and
-‖x‖² ≤ ‖R‖ x R⁻¹ xᵀ. So the projected norm of a row with leverage h is at least
-(√share - ρ) √h - γ ‖m‖ ‖W‖ with ρ = γ ‖R‖^½ ‖W‖. Where rounding is no small part of
-that, rows are projected in double precision.
+before. Let W be the weights of the projections and x a row. A sum of p rounded products
+differs from the true one by at most γ |x| |w| with γ = 2 (p + 4) ε, whatever the order
+of the additions (Higham, Accuracy and Stability of Numerical Algorithms, 2002, section
+3.1). Over all columns of W that is at most γ times
+
+    a(x) = Σ_j |x_j| ‖W_j‖ ≤ ‖x‖ ‖W‖     and   ‖x - m‖² ≤ ‖R‖ (x - m) R⁻¹ (x - m)ᵀ
+
+in units of the columns' spreads, in which S is R. By the second line no row of leverage
+h is projected to less than (√_RARE - ρ) √h - γ ‖m‖ ‖W‖ with ρ = γ ‖R‖^½ ‖W‖. Where that
+leaves too little, as with columns that nearly depend on each other, a(x) is computed
+for every row: one more column of weights.
 
 References
 ----------
@@ -35,13 +42,12 @@ statistical leverage, JMLR 13, 2012, Algorithm 1: the random projections. Their 
 of the rows is the factor of the scatter itself here, whose error is none.
 """
 
-from collections.abc import Callable, Iterator
-from typing import Any, final
+from collections.abc import Callable, Iterator, Mapping
+from typing import final
 
 import numpy as np
 
 from unpooled.arrays import Array, Bool, Float, Int
-from unpooled.linalg.crossproduct import blas
 from unpooled.linalg.leverage import (
     Leverage,
     dense_rows,
@@ -51,12 +57,16 @@ from unpooled.linalg.leverage import (
 )
 from unpooled.linalg.moments import Rows
 
-# Numbers of projections, and the share of its true value below which a projected norm,
-# squared, falls with a probability of 4e-10: a quantile of χ² over degrees of freedom.
-_SHARES = {16: 0.0323, 24: 0.0779, 32: 0.1233, 64: 0.2616, 128: 0.4116}
-_MOST = 128
-# Projections are enough where the mean leverage is this share of what they clear.
-_MEAN = 0.4
+# Quantiles of χ² by numbers of projections, its degrees of freedom: it falls below the
+# first with a probability of 4e-10, below the second with one of 1e-3.
+_RARE = {16: 0.5181, 24: 1.8725, 32: 3.9487, 48: 9.6432, 64: 16.747, 96: 33.593}
+_RARE |= {128: 52.688, 192: 94.896, 256: 140.44, 384: 237.39, 512: 339.16}
+_SELDOM = {96: 58.798, 128: 84.187, 192: 137.09, 256: 191.73, 384: 304.02, 512: 418.78}
+# Projections that rows are judged by at first clear a mean leverage with as many
+# standard deviations of χ² above it; others have so many times more, at most p / 3.
+_ABOVE_MEAN, _MORE = 2.0, 3
+# Projections whose cross-product matrix proves the scatter.
+_PROVING = min(_RARE)
 # Rounding of a leverage. One so close to a limit is left to another method.
 _MARGIN = 1e-3
 # Relative error of S in its own metric, which is that of leverages. The projections see
@@ -66,15 +76,12 @@ _TOLERANCE = 1e-4
 # A column whose squares about the mean are below this share of those about another
 # point has lost its digits, unless it is constant.
 _LOST = 1e-10
-# The part of a share's root that rounding may take in single precision.
+# The part of a bound's root that rounding may take before it is computed for each row.
 _ROUNDED = 0.1
-# Multiplications of a product up to which OpenBLAS copies no operand, on processors for
-# which it has such products: half of the time. Elsewhere so small ones take twice to
-# three times as long as large ones.
-_UNCOPIED = 10**6
-_COPY_NOTHING = ("SkylakeX", "Cooperlake", "SapphireRapids")
+# Columns up to which a bound of ‖R‖ is formed entry by entry.
+_FEW_COLUMNS = 1024
 # Numbers of rows that stay in the processor's cache; of rows that are mapped at once.
-_CACHE_NUMBERS, _PART_NUMBERS = 2**16, 2**20
+_CACHE_NUMBERS, _PART_NUMBERS = 2**18, 2**20
 
 
 def leverage_by_scatter(
@@ -82,6 +89,10 @@ def leverage_by_scatter(
     blocks: Callable[[], Iterator[Rows]],
     n: int,
     limit: float,
+    *,
+    noteworthy: float | None = None,
+    mean: Float[Array, " p"] | None = None,
+    about: Float[Array, " p"] | None = None,
 ) -> Leverage | None:
     """Return the largest leverage, or that it is below a limit.
 
@@ -94,7 +105,13 @@ def leverage_by_scatter(
     n : int
         Number of rows.
     limit : float
-        Above 0 and at most 1. Leverages below it are not told apart.
+        Above 0 and at most 1. Leverages below it are not told apart, unless some are
+        worth a note.
+    noteworthy : float, optional
+        At most the limit, by default equal to it: leverages from here on are computed.
+    mean, about : (p,) array, optional
+        Believed to be the mean of the rows, and the point that A is about. With both,
+        the rows are read once less.
 
     Returns
     -------
@@ -105,8 +122,11 @@ def leverage_by_scatter(
     """
     if not np.isfinite(A).all():
         return None
-    rng = np.random.default_rng(0)
-    m, S = _about_mean(A, blocks(), rng)
+    if mean is None or about is None:
+        m, S = _about_mean(A, blocks(), np.random.default_rng(1))
+    else:
+        d = np.sqrt(n) * (mean - about)
+        m, S = mean, A - d[:, None] * d
     if not (np.isfinite(m).all() and np.isfinite(S).all()):
         return None
     lost = S.diagonal() <= _LOST * np.maximum(A.diagonal(), n * m**2)
@@ -116,24 +136,53 @@ def leverage_by_scatter(
         whitening = _Whitening(S, m, ~lost)
     except np.linalg.LinAlgError:
         return None
+    low = limit if noteworthy is None else noteworthy
     # Of a row's leverage less 1/n.
-    clear = max(limit - _MARGIN - 1.0 / n, 0.0)
-    wanted = len(A) / n / _MEAN
-    enough = [k for k, share in _SHARES.items() if share * clear >= wanted]
-    projections = _Projections(whitening, min(enough, default=_MOST), clear, rng)
-    largest, columns = 0.0, np.zeros(0, int)
-    for rows in projections.not_cleared(blocks()):
-        Y = whitening.of_rows(rows)
-        squares = row_squares(Y)
-        if squares.max() > largest:
-            largest = float(squares.max())
-            columns = whitening.heaviest(Y[squares.argmax()])
-    if not projections.error <= _TOLERANCE:
-        return None
+    clear, unnoted = (max(h - _MARGIN - 1.0 / n, 0.0) for h in (limit, low))
+    stages = _stages(clear, unnoted, len(A), n)
+    for precision in (np.float32, np.float64):
+        projections = _Projections(whitening, n, clear, stages, precision)
+        largest, columns = 0.0, np.zeros(0, int)
+        for rows in projections.not_cleared(blocks()):
+            Y = whitening.of_rows(rows)
+            squares = row_squares(Y)
+            if squares.max() > largest:
+                largest = float(squares.max())
+                columns = whitening.heaviest(Y[squares.argmax()])
+        if projections.error <= _TOLERANCE:
+            break
+        if not projections.is_single:
+            return None
     largest += 1.0 / n
-    if largest + _MARGIN <= limit:
+    if largest + _MARGIN <= low:
         return Leverage(0.0, limit, np.zeros(0, int))
     return Leverage(max(largest - _MARGIN, 0.0), min(largest + _MARGIN, 1.0), columns)
+
+
+def _stages(clear: float, unnoted: float, p: int, n: int) -> dict[int, float]:
+    """Return how many projections rows are judged by, and up to which squared norm.
+
+    Those of every row come first, then those of rows that these do not clear.
+
+    Parameters
+    ----------
+    clear, unnoted : float
+        Whitened squared norms up to which rows may be cleared, and need no note.
+    p, n : int
+        Numbers of columns and rows.
+    """
+    few = {k: rare * unnoted for k, rare in _RARE.items() if k not in _SELDOM}
+    many = {k: min(_RARE[k] * clear, _SELDOM[k] * unnoted) for k in _SELDOM}
+    if unnoted == clear:
+        many = {k: _RARE[k] * clear for k in _SELDOM}
+    for bounds in (few, many):
+        for k, bound in bounds.items():
+            above = 1.0 + _ABOVE_MEAN * np.sqrt(2.0 / k)
+            if bound >= k * p / n * above and k <= max(p // 3, _PROVING):
+                later = {j: _RARE[j] * unnoted for j in _RARE} if k in few else many
+                more = [j for j in sorted(_RARE) if _MORE * k <= j <= p // 3][:1]
+                return {k: bound} | {j: later[j] for j in more}
+    return {_PROVING: few[_PROVING]}
 
 
 @final
@@ -143,7 +192,7 @@ class _Whitening:
     Parameters
     ----------
     S : (p, p) array
-        The scatter about m.
+        The scatter about m, of which the upper triangle is read. It is overwritten.
     m : (p,) array
         The mean.
     there : (p,) array of bool
@@ -158,43 +207,51 @@ class _Whitening:
     def __init__(
         self, S: Float[Array, "p p"], m: Float[Array, " p"], there: Bool[Array, " p"]
     ) -> None:
-        S = S if there.all() else S[np.ix_(there, there)]
+        from scipy.linalg.lapack import dpotrf
+
+        if not there.all():
+            S = S[np.ix_(there, there)]
         self.mean, self._there, self._scale = m, there, np.sqrt(S.diagonal())
-        R = S / self._scale / self._scale[:, None]
-        self._L = np.linalg.cholesky(R)
-        # Its norm is at most the largest sum of a column.
-        self._root_norm = float(np.sqrt(np.abs(R).sum(axis=0).max(initial=0.0)))
-        self.width = len(self._L)
+        self.width = len(S)
+        # ‖R‖ is at most its trace, and at most the largest sum of a row; with many
+        # columns that is not worth a pass over p² numbers.
+        norm = float(self.width)
+        if self.width <= _FEW_COLUMNS:
+            sums = np.abs(S) @ (1.0 / self._scale) / self._scale
+            norm = float(sums.max(initial=0.0))
+        self._root_norm = np.sqrt(norm)
+        # In Fortran order, in place: the factor takes the place of S.
+        self._L, failed = dpotrf(S.T, lower=1, clean=0, overwrite_a=1)
+        if failed:
+            raise np.linalg.LinAlgError("columns depend on each other")
 
     def weights(self, directions: Float[Array, "k l"]) -> Float[Array, "p k"]:
         """Return W with ``(X - m) W = whitened(X) directionsᵀ``."""
         solved = triangular_solution(self._L, directions.T, lower=True, trans="T")
         weights = np.zeros((len(self._there), len(directions)))
-        weights[self._there] = solved / self._scale[:, None]
+        weights[self._there] = solved
         return weights
 
-    def rounding(
-        self, W: Float[Array, "p k"], clear: float, precision: np.dtype[Any]
-    ) -> float:
-        """Return how far rounding may take the projected norm of a row below.
+    def sizes(self, W: Float[Array, "p k"], n: int) -> tuple[float, float, float]:
+        """Return norms in units of the columns' spreads.
 
-        Of a row with a leverage of 1/n and `clear`. That of a row with more is no
-        larger a part of its norm.
+        Of W times the root of ‖R‖, which bounds rows by their leverage; of W times the
+        mean; and of W times the root mean square of n rows.
         """
-        gamma = 2.0 * (self.width + 4) * float(np.finfo(precision).eps)
-        size = np.linalg.norm(W[self._there] * self._scale[:, None])
-        mean = np.linalg.norm(self.mean[self._there] / self._scale)
-        return gamma * float(size * (self._root_norm * np.sqrt(clear) + mean))
+        size = float(np.linalg.norm(W[self._there] * self._scale[:, None]))
+        mean = float(np.linalg.norm(self.mean[self._there] / self._scale))
+        usual = np.sqrt(self.width / n + mean**2)
+        return size * self._root_norm, size * mean, size * float(usual)
 
     def of_rows(self, rows: Rows) -> Float[Array, "n l"]:
         """Return rows whitened: their squared norms are leverages less 1/n."""
-        Y = (dense_rows(rows) - self.mean)[:, self._there] / self._scale
+        Y = (dense_rows(rows) - self.mean)[:, self._there]
         return triangular_solution(self._L, Y.T, lower=True).T
 
     def heaviest(self, direction: Float[Array, " l"]) -> Int[Array, " q"]:
         """Return the columns with large weights in a direction of whitened rows."""
         solved = triangular_solution(self._L, direction[:, None], lower=True, trans="T")
-        return np.flatnonzero(self._there)[heaviest(solved[:, 0])]
+        return np.flatnonzero(self._there)[heaviest(solved[:, 0] * self._scale)]
 
 
 @final
@@ -205,55 +262,104 @@ class _Projections:
     ----------
     whitening : _Whitening
         Of the rows.
-    k : int
-        Number of projections of every row.
+    n : int
+        Number of rows.
     clear : float
-        Rows with whitened squared norms up to this one may be cleared.
+        Whitened squared norm up to which rows may be cleared.
+    stages : dict of int to float
+        As of `_stages`.
+    precision : type
+        In which all rows may be projected, where rounding allows.
+
+    Attributes
+    ----------
+    is_single : bool
+        Whether they are projected in single precision.
     """
 
     def __init__(
-        self, whitening: _Whitening, k: int, clear: float, rng: np.random.Generator
+        self,
+        whitening: _Whitening,
+        n: int,
+        clear: float,
+        stages: Mapping[int, float],
+        precision: type[np.floating],
     ) -> None:
-        self._precision = np.dtype(np.float64)
-        draws = [
-            rng.standard_normal((k, whitening.width)) / np.sqrt(k)
-            for k in sorted({k, _MOST})
-        ]
+        added, rng = np.diff([0, *stages]), np.random.default_rng(0)
+        draws = [rng.standard_normal((k, whitening.width)) for k in added]
         self._W = [whitening.weights(omega) for omega in draws]
         self._shifts = [whitening.mean @ W for W in self._W]
-        self._bounds = [_SHARES[len(omega)] * clear for omega in draws]
-        root, single = float(np.sqrt(self._bounds[0])), np.dtype(np.float32)
-        rounding = whitening.rounding(self._W[0], clear, single)
-        if rounding <= _ROUNDED * root:
-            self._precision, self._bounds[0] = single, (root - rounding) ** 2
+        # A stage has the projections of those before it, too.
+        self._roots = np.sqrt(list(stages.values()))
+        eps = float(np.finfo(np.float32).eps)
+        gamma = 2.0 * (whitening.width + 4) * eps
+        of_leverage, of_mean, of_rows = whitening.sizes(self._W[0], n)
+        # Of usual rows; a sum over rows, by which S is proven, has less.
+        self.is_single = (
+            precision is np.float32
+            and gamma * of_rows <= _ROUNDED * self._roots[0]
+            and eps * of_rows <= _TOLERANCE
+        )
+        # By which rounding may shorten a projected row: any row, or a(x) of each.
+        self._lost = gamma * (of_leverage * np.sqrt(clear) + of_mean)
+        self._by_row = not self._lost <= _ROUNDED * self._roots[0]
+        if self._by_row:
+            self._lost = gamma
         # What the projected rows' cross-product matrix lacks yet.
-        self._lacking = draws[0] @ draws[0].T
+        self._lacking = draws[0][:_PROVING] @ draws[0][:_PROVING].T
 
     def not_cleared(self, blocks: Iterator[Rows]) -> Iterator[Rows]:
         """Yield rows that may be above the limit."""
-        stages = list(zip(self._W, self._shifts, self._bounds, strict=True))
-        (W, shift, bound), later = stages[0], stages[1:]
         for part in _parts(blocks, _PART_NUMBERS):
-            if self._precision.itemsize < W.itemsize and not hasattr(part, "indptr"):
-                Z = _rounded_product(part, W.astype(self._precision))
-            else:
-                Z = _product(part, W)
-            Z -= shift
-            self._lacking -= Z.T @ Z
-            # Not by its opposite: where a cell is missing, no comparison holds.
-            high = ~(row_squares(Z) <= bound)
-            if not high.any():
-                continue
-            near = part[high]
-            for W_more, shift_more, bound_more in later:
-                near = near[~(row_squares(near @ W_more - shift_more) <= bound_more)]
+            near = self._near(part)
             if near.shape[0]:
                 yield near
+
+    def _near(self, rows: Rows) -> Rows:
+        """Return those of some rows that may be above the limit."""
+        # Cells beyond single precision become infinite, and their rows are not cleared.
+        with np.errstate(over="ignore", invalid="ignore"):
+            Z, lost = self._projected(rows)
+            Z -= self._shifts[0]
+            proving = Z[:, :_PROVING]
+            self._lacking -= proving.T @ proving
+            squares = row_squares(Z)
+            # Not by its opposite: where a cell is missing, no comparison holds.
+            high = np.flatnonzero(~(np.sqrt(squares) + lost <= self._roots[0]))
+            near, squares, lost = rows[high], squares[high], lost[high]
+            stages = zip(self._W, self._shifts, self._roots, strict=True)
+            for W, shift, root in list(stages)[1:]:
+                if not len(high):
+                    break
+                squares += row_squares(near @ W - shift)
+                high = np.flatnonzero(~(np.sqrt(squares) + lost <= root))
+                near, squares, lost = near[high], squares[high], lost[high]
+        return near
+
+    def _projected(self, rows: Rows) -> tuple[Float[Array, "n k"], Float[Array, " n"]]:
+        """Return ``rows @ W``, and how much rounding may have taken of its rows."""
+        W = self._W[0]
+        if not self.is_single or hasattr(rows, "indptr"):
+            return rows @ W, np.zeros(rows.shape[0])
+        Z, lost = np.empty((len(rows), W.shape[1])), np.full(len(rows), self._lost)
+        single = W.astype(np.float32)
+        lengths = np.sqrt(row_squares(W)).astype(np.float32)
+        start, rounded = 0, np.empty(0, np.float32)
+        for part in _parts(iter([rows]), _CACHE_NUMBERS):
+            stop = start + len(part)
+            if part.shape != rounded.shape:
+                rounded = np.empty(part.shape, np.float32)
+            np.copyto(rounded, part, casting="same_kind")
+            Z[start:stop] = rounded @ single
+            if self._by_row:
+                lost[start:stop] *= np.abs(rounded, out=rounded) @ lengths
+            start = stop
+        return Z, lost
 
     @property
     def error(self) -> float:
         """By how much the scatter of the rows that were read differs from S."""
-        return float(np.linalg.norm(self._lacking))
+        return float(np.linalg.norm(self._lacking)) / _PROVING
 
 
 def _about_mean(
@@ -283,7 +389,7 @@ def _about_mean(
     beyond = A @ v - (sums[:, 1] - m * sum_u)
     square = float(v @ beyond)
     if not square > 0.0:
-        return m, A
+        return m, A.copy()
     d = beyond / np.sqrt(square)
     return m, A - np.outer(d, d)
 
@@ -303,30 +409,3 @@ def _parts(blocks: Iterator[Rows], numbers: int) -> Iterator[Rows]:
         step = max(numbers // max(block.shape[1], 1), 32)
         for start in range(0, block.shape[0], step):
             yield block[start : start + step]
-
-
-def _rounded_product(
-    rows: Float[Array, "n p"], W: Float[Array, "p k"]
-) -> Float[Array, "n k"]:
-    """Return ``rows @ W``, of rows rounded to the precision of W."""
-    Z, start = np.empty((len(rows), W.shape[1])), 0
-    # Cells beyond that precision become infinite, and their rows are not cleared.
-    with np.errstate(over="ignore", invalid="ignore"):
-        for part in _parts(iter([rows]), _CACHE_NUMBERS):
-            stop = start + len(part)
-            Z[start:stop] = part.astype(W.dtype) @ W
-            start = stop
-    return Z
-
-
-def _product(rows: Rows, W: Float[Array, "p k"]) -> Float[Array, "n k"]:
-    """Return ``rows @ W``."""
-    if hasattr(rows, "indptr"):
-        return rows @ W
-    Z = np.empty((len(rows), W.shape[1]))
-    step = max(_UNCOPIED // max(W.size, 1), 8)
-    if not any(used.get("architecture") in _COPY_NOTHING for used in blas().info()):
-        step = max(len(rows), 1)
-    for start in range(0, len(rows), step):
-        np.matmul(rows[start : start + step], W, out=Z[start : start + step])
-    return Z

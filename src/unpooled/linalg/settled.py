@@ -361,6 +361,12 @@ def _basis_by_entries(rest: Float[Array, "p g"]) -> Float[Array, "p g"]:
     return basis
 
 
+def with_positive_peaks(V: Float[Array, "p k"]) -> Float[Array, "p k"]:
+    """Flip columns so that in each the entry of largest magnitude is positive."""
+    peaks = np.take_along_axis(V, np.abs(V).argmax(axis=0)[None], axis=0)
+    return np.ascontiguousarray(V * np.where(peaks < 0, -1.0, 1.0))
+
+
 def product(A: Float[Array, "p r"], B: Float[Array, "r q"]) -> Float[Array, "p q"]:
     """Return ``A @ B``, added in a fixed order: for few columns of A.
 

@@ -164,6 +164,8 @@ class Session:
         self._computing: ComputingParty | None = None
         self._view_arrays: dict[str, Array] = {}
         self._veiled: dict[tuple[int, str], _VeiledTotal] = {}
+        # Of views: a mean that a step took, which later scatters may be about.
+        self._points: dict[str, Array] = {}
         self._levels: _VeiledTotal | None = None
         # The rule by which the present round's values have no code.
         self._marked = ""
@@ -313,7 +315,7 @@ class Session:
     def answer(
         self,
         asked: AskedStep,
-        check_leverage: Callable[[AskedStep, Array | None], None],
+        check_leverage: Callable[[AskedStep, Array | None, Array | None], None],
     ) -> Released:
         """Run a step that `check` accepted.
 
@@ -329,8 +331,10 @@ class Session:
         assert isinstance(view, View), "matching of rows is no step"
         scatter = scatter_in(step, view)
         if not scatter:
-            check_leverage(asked, None)
+            check_leverage(asked, None, None)
         request, public = self._open_arguments(asked.request)
+        if isinstance(mean := public.get("mean"), np.ndarray):
+            self._points[request.view_digest] = mean
         request, inbox = self._neighbours.open_inbox(step, request)
         n_rows = view.n_rows if self.partition == "columns" else None
         sizes = ViewSize(len(view.columns), n_rows).sizes(step, public)
@@ -343,7 +347,9 @@ class Session:
         self._counts.check(step, request.view_digest, public, totals)
         if scatter:
             own = totals.get(scatter)
-            check_leverage(asked, None if own is None else np.asarray(own, float))
+            point = self._points.get(request.view_digest)
+            own = None if own is None else np.asarray(own, float)
+            check_leverage(asked, own, point)
         self._marked, arrays = "", dict[str, Array]()
         header: dict[str, Any] = {"origins": self._views.origins.digest()}
         forms = {

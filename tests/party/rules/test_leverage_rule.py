@@ -158,8 +158,8 @@ def test_a_scatter_that_is_released_clears_the_rows_once(by_scatter, monkeypatch
     cleared = []
     real = leverage.leverage_by_scatter
 
-    def counted(*args: Any) -> Any:
-        found = real(*args)
+    def counted(*args: Any, **known: Any) -> Any:
+        found = real(*args, **known)
         cleared.append(found is not None and found.at_most <= 0.95)
         return found
 

@@ -263,16 +263,21 @@ class Studies:
         """Columns of which one row carries half of a direction, or more."""
         return self._leverage.noteworthy
 
-    def check_leverage(self, asked: AskedStep, scatter: Array | None = None) -> None:
+    def check_leverage(
+        self,
+        asked: AskedStep,
+        scatter: Array | None = None,
+        about: Array | None = None,
+    ) -> None:
         """Refuse pairs of columns of which one row carries a direction.
 
         Parameters
         ----------
-        scatter : array, optional
-            As `LeverageRule.check` takes it, where the step has run.
+        scatter, about : array, optional
+            As `LeverageRule.check` takes them, where the step has run.
         """
         if isinstance(asked.view, View):
-            self._leverage.check(self._policy, asked.step, asked.view, scatter)
+            self._leverage.check(self._policy, asked.step, asked.view, scatter, about)
 
     def foresee(
         self,

@@ -68,6 +68,7 @@ class LeverageRule:
         step: Step,
         view: View,
         scatter: Float[Array, "..."] | None = None,
+        about: Float[Array, " p"] | None = None,
     ) -> None:
         """Refuse pairs of columns where one row carries a direction of them.
 
@@ -75,13 +76,15 @@ class LeverageRule:
         ----------
         scatter : (p, p) or (p (p + 1) / 2,) array, optional
             What the step releases under the name of `scatter_in`.
+        about : (p,) array, optional
+            The point that it is believed to be about.
         """
         p, limit = len(view.columns), policy.max_leverage
         # With as many columns as rows every leverage is 1, whatever the data are: that
         # is for `max_feature_ratio` to allow.
         if not tells_pairs(step, p) or limit >= 1.0 or p + 1 >= view.n_rows:
             return
-        found = self._of(view, limit, scatter)
+        found = self._of(view, limit, scatter, about)
         if found["at_least"] > limit:
             named = ", ".join(found["columns"])
             log.warning("one row carries a direction of the columns %s", named)
@@ -91,7 +94,11 @@ class LeverageRule:
             self.noteworthy = (*self.noteworthy, *new)
 
     def _of(
-        self, asked_view: View, limit: float, scatter: Float[Array, "..."] | None
+        self,
+        asked_view: View,
+        limit: float,
+        scatter: Float[Array, "..."] | None,
+        about: Float[Array, " p"] | None,
     ) -> dict[str, Any]:
         """Return the note of a view's leverage, computed unless it is known."""
         view = asked_view.up_to_scale()
@@ -112,7 +119,7 @@ class LeverageRule:
                 return note
         found = None
         if scatter is not None:
-            found = _by_scatter(asked_view, limit, scatter)
+            found = _by_scatter(asked_view, limit, scatter, about)
         found = {**key, **_note(view, found or _measured(view, limit))}
         self._audit_log.note("leverage", found)
         self._decided[asked] = found
@@ -155,14 +162,25 @@ def scatter_in(step: Step, view: View) -> str:
 
 
 def _by_scatter(
-    view: View, limit: float, scatter: Float[Array, "..."]
+    view: View,
+    limit: float,
+    scatter: Float[Array, "..."],
+    about: Float[Array, " p"] | None,
 ) -> Leverage | None:
     """Return what a scatter of the view's rows says; None where it does not decide."""
     n, p = view.n_rows, len(view.columns)
     A = unpack(scatter, p) if scatter.shape == (p * (p + 1) // 2,) else scatter
     if A.shape != (p, p):
         return None  # the step breaks its declaration, for which it is refused
-    found = leverage_by_scatter(A, partial(_rows, view), n, min(NOTEWORTHY, limit))
+    judge = partial(
+        leverage_by_scatter,
+        *(A, partial(_rows, view), n, limit),
+        noteworthy=min(NOTEWORTHY, limit),
+    )
+    mean, found = view.known_mean, None
+    if mean is not None and about is not None and about.shape == mean.shape:
+        found = judge(mean=mean, about=about)
+    found = found or judge()
     return found if found and _is_beside(found, limit) else None
 
 

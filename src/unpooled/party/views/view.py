@@ -458,6 +458,11 @@ class View:
             self._sums.flags.writeable = False
         return self._sums
 
+    @property
+    def known_mean(self) -> Float[Array, " p"] | None:
+        """The mean of the rows, where their sums were computed; None elsewhere."""
+        return None if self._sums is None else self._sums / self.n_rows
+
     def has_infinite(self) -> bool:
         """Whether a cell is infinite."""
         return any(np.isinf(block.X).any() for block in self.blocks())
