@@ -174,7 +174,7 @@ class Roster(Mapping[str, bytes]):
 
 
 # The last signatures that this process made, with their keys and statements. They are
-# valid by their making; a simulation checks nothing else, in a tenth of its time.
+# valid by their making. A simulation checks no others, which took a sixth of its time.
 _made_here: OrderedDict[tuple[bytes, bytes, bytes], None] = OrderedDict()
 _MOST_MADE = 2**12
 
