@@ -4,15 +4,22 @@
 beartype, and notes which functions were entered. Of a parametrised test only the first
 case runs, unless it is marked `shapes`: another case enters the same functions.
 
+jaxtyping binds the arguments of every call anew, checks them before the call and after
+it, and makes its checks each time that a function inside another is defined. So it has
+the functions whose annotations name a shape alone; all others are checked by beartype
+itself, and functions inside others by checks that are made once.
+
 With ``--every-shape`` the run fails where a function of the library whose annotation
 has the shape of an array was not entered.
 """
 
+import dataclasses
 import functools
 import inspect
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from types import FunctionType, SimpleNamespace
+from typing import Any, get_type_hints
 
 import pytest
 
@@ -21,25 +28,110 @@ ARRAYS = ("Float[", "Int[", "Bool[", "Shaped[", "UInt8[", "UInt64[")
 
 annotated: set[str] = set()
 entered: set[str] = set()
+# Checks of functions inside others, by name and signature.
+made: dict[Any, Callable[..., Any]] = {}
 
 
 def checked(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return what jaxtyping calls with a function's arguments, or with its result."""
     from beartype import beartype
 
-    check = beartype(function)
     name = f"{function.__module__}.{function.__qualname__}"
-    hints = inspect.get_annotations(function).values()
-    if not any(kind in str(hint) for hint in hints for kind in ARRAYS):
-        return check
-    annotated.add(name)
+    hints = function.__annotations__
+    # jaxtyping makes two functions without a body for each that it decorates.
+    code, inner = function.__code__, "<locals>" in name
+    optional = len(function.__defaults__ or ()), *(function.__kwdefaults__ or ())
+    same = (name, code.co_flags, code.co_argcount, code.co_varnames, optional)
+    same += (str(hints),)
+    if inner and same in made:
+        return made[same]
+    check: Callable[..., Any] = beartype(function)
+    if has_shape(hints):
+        annotated.add(name)
+        check = noted(name, check)
+    if inner:
+        made[same] = check
+    return check
 
-    @functools.wraps(function)
-    def noted(*arguments: Any, **named: Any) -> Any:
+
+def noted(name: str, check: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a check that notes which function was entered."""
+
+    @functools.wraps(check)
+    def noting(*arguments: Any, **named: Any) -> Any:
         entered.add(name)
         return check(*arguments, **named)
 
-    return noted
+    return noting
+
+
+def has_shape(hints: dict[str, Any]) -> bool:
+    """Whether an annotation has the shape of an array."""
+    return any(kind in str(hint) for hint in hints.values() for kind in ARRAYS)
+
+
+def decorating(jaxtyped: Callable[..., Any], *, typechecker: Any) -> Callable[..., Any]:
+    """Return the decorator of a library's functions and classes: jaxtyping's, or less.
+
+    Parameters
+    ----------
+    jaxtyped : callable
+        ``jaxtyping.jaxtyped``.
+    typechecker : callable
+        `checked`, by the name that the hook has for it.
+    """
+    theirs = jaxtyped(typechecker=typechecker)
+
+    def decorate(thing: Any) -> Any:
+        if isinstance(thing, FunctionType):
+            return without_shapes(thing) or theirs(thing)
+        init = vars(thing).get("__init__")
+        if dataclasses.is_dataclass(thing) and isinstance(init, FunctionType):
+            # One that the class defines is decorated as a function already.
+            if not hasattr(init, "__wrapped__"):
+                thing.__init__ = without_shapes(init) or theirs(init)
+            return thing
+        return theirs(thing)
+
+    return decorate
+
+
+def without_shapes(function: FunctionType) -> Callable[..., Any] | None:
+    """Return a function checked by beartype alone; None where that is not enough."""
+    from beartype import BeartypeConf, beartype
+    from jaxtyping import TypeCheckError
+
+    inner = "<locals>" in function.__qualname__
+    if inner or inspect.isgeneratorfunction(function):
+        return None
+    scope = function.__globals__
+    hints = {n: resolved(h, scope) for n, h in function.__annotations__.items()}
+    if has_shape(hints):
+        return None
+    # A copy, since the library reads the annotations of its functions as they stand.
+    copy = FunctionType(
+        function.__code__,
+        scope,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+    functools.update_wrapper(copy, function)
+    copy.__kwdefaults__ = function.__kwdefaults__
+    copy.__annotations__ = hints
+    # An error is the one that jaxtyping raises, which is a TypeError.
+    check: Any = beartype(conf=BeartypeConf(violation_type=TypeCheckError))(copy)
+    return functools.update_wrapper(check, function)
+
+
+def resolved(hint: Any, scope: dict[str, Any]) -> Any:
+    """Return an annotation without strings; Any where a name is not known (yet)."""
+    try:
+        return get_type_hints(
+            SimpleNamespace(__annotations__={"it": hint}), scope, include_extras=True
+        )["it"]
+    except Exception:  # as jaxtyping has it
+        return Any
 
 
 def is_concrete(name: str) -> bool:
@@ -66,6 +158,14 @@ def pytest_configure(config: pytest.Config) -> None:
     """Switch the plugin on where its checker is named."""
     if (config.getoption("--jaxtyping-packages", "") or "").endswith(CHECKER):
         config.pluginmanager.register(ShapeTier())
+        install()
+
+
+def install() -> None:
+    """Put `decorating` where jaxtyping's import hook finds its decorator."""
+    import jaxtyping
+
+    jaxtyping.jaxtyped = functools.partial(decorating, jaxtyping.jaxtyped)
 
 
 class ShapeTier:

@@ -1,6 +1,9 @@
 """Identities are pinned; whoever is not on the roster is nobody."""
 
+from collections import OrderedDict
+
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
@@ -39,6 +42,25 @@ def test_a_signature_counts_for_its_party_and_statement_only(identities, roster)
         with pytest.raises(AggregationError, match="not signed by the") as refused:
             roster.check(party, statement, signed)
         assert refused.value.rule == "wrong_signature"
+
+
+def test_a_signature_that_was_made_elsewhere_is_verified(identities, roster):
+    key = identities["north"].private_bytes()[:32]
+    signature = Ed25519PrivateKey.from_private_bytes(key).sign(b"statement")
+
+    roster.check("north", b"statement", signature)
+    with pytest.raises(AggregationError):
+        roster.check("south", b"statement", signature)
+
+
+def test_no_more_than_the_last_signatures_are_kept(identities, monkeypatch):
+    monkeypatch.setattr("unpooled.secure.keys.roster._made_here", kept := OrderedDict())
+    monkeypatch.setattr("unpooled.secure.keys.roster._MOST_MADE", 3)
+
+    for statement in (b"1", b"2", b"3", b"4"):
+        identities["north"].sign(statement)
+
+    assert [statement for _, statement, _ in kept] == [b"2", b"3", b"4"]
 
 
 @pytest.mark.parametrize("bit", range(0, 512, 7))

@@ -10,6 +10,7 @@ import hashlib
 import json
 import secrets
 import tomllib
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import final
@@ -55,7 +56,11 @@ class Identity:
 
     def sign(self, statement: bytes) -> bytes:
         """Return the 64-byte signature of a statement."""
-        return self._key.sign(statement)
+        signature = self._key.sign(statement)
+        _made_here[self.public, statement, signature] = None
+        if len(_made_here) > _MOST_MADE:
+            _made_here.popitem(last=False)
+        return signature
 
     def derivation_secret(self, purpose: bytes) -> bytes:
         """Return 32 secret bytes for a purpose, the same at every call."""
@@ -126,7 +131,9 @@ class Roster(Mapping[str, bytes]):
     def check(self, party: str, statement: bytes, signature: bytes) -> None:
         """Raise `AggregationError` unless `party` signed `statement`."""
         try:
-            _verify(self._keys[party], statement, signature)
+            signed = self._keys[party], statement, signature
+            if signed not in _made_here:
+                _verify(*signed)
         except (KeyError, ValueError, InvalidSignature) as wrong:
             raise AggregationError(
                 f"A message in the name of {party} is not signed by the identity that "
@@ -166,7 +173,13 @@ class Roster(Mapping[str, bytes]):
         return cls(keys, committee)
 
 
-# In a simulation every silo checks what every other signed: the same for all of them.
+# The last signatures that this process made, with their keys and statements. They are
+# valid by their making. A simulation checks no others, which took a sixth of its time.
+_made_here: OrderedDict[tuple[bytes, bytes, bytes], None] = OrderedDict()
+_MOST_MADE = 2**12
+
+
+# What came from elsewhere is often checked more than once.
 @functools.lru_cache(maxsize=2**12)
 def _verify(key: bytes, statement: bytes, signature: bytes) -> None:
     """Raise ValueError or InvalidSignature unless the key signed the statement."""
