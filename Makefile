@@ -32,7 +32,7 @@ export NO_MKDOCS_2_WARNING = 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo install debian-packages experiments experiments-quick test test-shapes test-slow test-federation test-long test-pythons audit lint types notebooks docs release bench clean
+.PHONY: help demo install debian-packages experiments experiments-quick test test-shapes test-slow test-federation test-long test-pythons audit lint types notebooks docs release chart images bench clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -85,6 +85,12 @@ test-pythons: $(DEV)  ## a few tests under the other versions of Python that are
 
 release: $(DEV)  ## sdist and wheel, built twice, checked and installed, into dist/
 	@scripts/check-release
+
+chart: $(DEV)  ## lint deploy/chart as Helm does, and compare it with schemas of Kubernetes
+	@scripts/check-chart
+
+images: $(DEV)  ## build the images with buildah, as root, and run a study in them
+	@scripts/check-images
 
 bench: $(DEV)  ## every script under benchmarks/, one after the other
 	@for script in $(sort $(wildcard benchmarks/*.py)); do \

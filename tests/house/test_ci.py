@@ -62,6 +62,7 @@ def test_the_federation_comes_last(ci):
         "test-slow",
         "test-pythons",
         "experiments-quick",
+        "chart",
         "test-federation",
     ]
     assert done.stdout.endswith("output of test-federation\n")

@@ -68,6 +68,10 @@ def test_thirteen_commands_lead_to_the_first_study(first, tmp_path):
     assert len(pinned) == 4
     assert len(said) == 1
     assert "round 8 of 8" in first.outputs[commands()[-1]]
+    # The silos' own logs name the study, and not only the engine's number of its job.
+    said_in_windows = (first.folder / "windows.log").read_text("utf-8", "replace")
+    for silo in SILOS:
+        assert f"{silo} joins the study heart" in said_in_windows
 
     alone = (first.folder / "heart.toml").read_text()
     for silo in SILOS:

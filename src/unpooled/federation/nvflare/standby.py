@@ -105,7 +105,7 @@ class StandbyLauncher(ProcessJobLauncher):
 
     def launch_job(self, job_meta: dict[str, Any], fl_ctx: Any) -> JobHandleSpec:
         """Have the job's process copied from the one that stands by, or start one."""
-        forget_statistics()
+        _forget_earlier_jobs()
         arguments = fl_ctx.get_prop(FLContextKey.JOB_PROCESS_ARGS) or {}
         job = {
             "command": shlex.split(self.get_command(job_meta, fl_ctx)),
@@ -126,16 +126,17 @@ class StandbyLauncher(ProcessJobLauncher):
                 log.warning("No process stands by for jobs", exc_info=True)
 
 
-def forget_statistics() -> None:
-    """Empty NVFlare's tables of how long messages took and how large they were.
-
-    They have rows for every process that a message came from, so each job adds some.
-    They are shown by a command of administrators, which kits allow nobody.
-    """
+def _forget_earlier_jobs() -> None:
+    """Free what NVFlare keeps of each job, so that this process does not grow."""
+    # Tables of how long messages took and how large they were, with rows for every
+    # process that one came from. Administrators can have them shown; kits allow nobody.
     for pool in tuple(StatsPoolManager.pools.values()):
         if isinstance(pool, HistPool):
             with pool.update_lock:
                 pool.cat_bins.clear()
+    # Connections that are closed refer to themselves, and each holds a buffer of 2 MB:
+    # the collector counts objects, and would come after many jobs.
+    gc.collect()
 
 
 @final
