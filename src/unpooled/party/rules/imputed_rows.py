@@ -38,6 +38,7 @@ from unpooled.arrays import Array, Bool, Float, Int
 from unpooled.data.table import Table
 from unpooled.ledger import canonical
 from unpooled.linalg.leverage import largest_leverage, leverages
+from unpooled.linalg.moments import observed_sums
 from unpooled.party.memory.audit_log import AuditLog, Note
 from unpooled.party.rules.leverage import tells_pairs
 from unpooled.party.rules.policy import Policy
@@ -66,6 +67,7 @@ class ImputedRows:
         self._audit_log, self._versions = audit_log, versions
         self._known: WeakKeyDictionary[Table, dict[tuple[str, ...], _Rows]]
         self._known = WeakKeyDictionary()
+        self._lack: WeakKeyDictionary[Table, dict[str, bool]] = WeakKeyDictionary()
 
     def check(self, policy: Policy, asked: AskedStep) -> None:
         """Have the rows of rare patterns held, or refuse.
@@ -125,12 +127,17 @@ class ImputedRows:
         view = asked.view
         if not isinstance(view, View) or policy.min_rows <= 1:
             return []
+        others = _read_otherwise(asked, view)
+        if not others and view.held is None:
+            return []
         found, names = list[Note](), self._versions.names(policy, view.whole)
         known = [n for n in self._notes("otherwise") if n["table"] in names]
         new = {
-            key: sorted(columns - {c for note in known for c in note[key]})
-            for key, columns in _read_otherwise(asked, view).items()
+            key: columns - {c for note in known for c in note[key]}
+            for key, columns in others.items()
         }
+        lacking = self._lacking(view.whole, set[str]().union(*new.values()))
+        new = {key: sorted(columns & lacking) for key, columns in new.items()}
         if any(new.values()):
             found.append(("otherwise", {"table": names[0], **new}))
         if view.held is None:
@@ -167,6 +174,15 @@ class ImputedRows:
 
     def _notes(self, kind: str) -> list[dict[str, Any]]:
         return self._audit_log.state().notes[kind]
+
+    def _lacking(self, table: Table, columns: set[str]) -> set[str]:
+        """Return which of some columns lack a cell; each is read once."""
+        known = self._lack.setdefault(table, {})
+        if new := sorted(columns - known.keys()):
+            there = sum(observed_sums(block.X)[0] for block in table.blocks(new))
+            lacks = np.ravel(there) < table.n_rows
+            known |= dict(zip(new, lacks.tolist(), strict=True))
+        return {column for column in columns if known[column]}
 
     def _rows(self, policy: Policy, table: Table, columns: tuple[str, ...]) -> "_Rows":
         known = self._known.setdefault(table, {})
@@ -325,11 +341,14 @@ def _read_otherwise(asked: AskedStep, view: View) -> dict[str, set[str]]:
     "parts" those of which sums over observed cells of some rows are taken.
     """
     together = {c for _, columns in view.imputed_by_pattern for c in columns}
-    unfilled = set(view.unfilled) - together
-    columns = {*view.fillings, *view.complete_in} - together
-    if tells_pairs(asked.step, len(view.columns)):
-        columns |= unfilled
-    parts = unfilled if view.cut is not None else set[str]()
+    columns, parts = {*view.fillings, *view.complete_in} - together, set[str]()
+    # Other steps of the library take no missing cells.
+    declared = [*asked.step.declared.values(), *asked.step.takes.values()]
+    if any(one.counts == "cells" for one in declared):
+        unfilled = set(view.unfilled) - together
+        if tells_pairs(asked.step, len(view.columns)):
+            columns |= unfilled
+        parts = unfilled if view.cut is not None else parts
     return {"columns": columns, "parts": parts} if columns or parts else {}
 
 
