@@ -91,7 +91,7 @@ def withheld_silos(
 
 
 def is_unsafe(
-    rest: Float[Array, "p l"], own: Float[Array, "p l"], least: Float[Array, " l"]
+    rest: Float[Array, "p l"], own: Float[Array, "p l"], least: Float[Array, "p l"]
 ) -> Bool[Array, " p"]:
     """Return of which columns the withheld silos' sums would give a small count.
 
@@ -101,8 +101,8 @@ def is_unsafe(
         Counts of each column by rows, over the silos that are withheld.
     own : (p, l) array
         Those of one of them, who can subtract them.
-    least : (l,) array
-        The least count of each row, but for 0, that is no secret.
+    least : (p, l) array
+        The least count, but for 0, that is no secret.
     """
     others = rest - own
     small = (rest > 0) & (rest < least) | (others > 0) & (others < least)

@@ -296,7 +296,7 @@ def printed(tables, v, classes=None):
         for name, kept in zip(names, keeps, strict=True)
     ]
     for kept, own in zip(keeps, found, strict=True):
-        kept |= {name: own[name] for name in ("own_lines", "own_least")}
+        kept |= {name: own[name] for name in ("own_lines", "own_least", "own_flags")}
     opened = {name: sum(own[name] for own in found) for name in ("flags", "sizes")}
     del common["n_silos"]
 
@@ -415,6 +415,21 @@ def test_nor_where_the_classes_are_the_silos(m):
             most = largest(truth, (s, k), of_silos=of_silos, of_all=of_groups[-1],
                            classes=of_groups[:-1])  # fmt: skip
             assert most >= LEAST
+
+
+def test_a_silo_shows_no_small_count_whatever_the_flags():
+    kept = {
+        "own_rows": np.array(40.0), "own_count": np.array([40.0]),
+        "own_total": np.array([70.0]), "own_squares": np.array([9.0]),
+        "own_lines": np.array([[38.0, 2.0, 40.0, 0.0]]), "own_flags": np.array([1.0]),
+    }  # fmt: skip
+    shown = by_silo.own_table.function(
+        kept, "s0", silos=["s0", "s1"], flags=np.zeros((2, 1)), sizes=np.ones(2),
+        unsafe=np.zeros(1), categorical=np.array([0]), frequent=np.array([[0, -1]]),
+        n_categories=2,
+    )  # fmt: skip
+    assert shown["shown_cells"].tolist() == [-1.0, -1.0]
+    assert shown["missing"].tolist() == [-1.0]
 
 
 def test_without_the_third_silo_a_small_count_would_follow():

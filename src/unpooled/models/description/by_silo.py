@@ -129,6 +129,7 @@ def own_squares(X: Float[Array, "n p"], kept: Any) -> dict[str, Any]:
         "p l", until="fit", meaning="how many of the silo's rows have each category"
     ),
     own_least=stays("p l", until="fit", meaning="the least count that is no secret"),
+    own_flags=stays("p", until="fit", meaning="in which columns it has a small count"),
 )
 def flagged_columns(
     kept: Any,
@@ -178,11 +179,13 @@ def flagged_columns(
         lines[j, : len(own)] = own
     small = ((lines > 0) & (lines < fewest)).any(axis=1)
     here = np.array([name == party for name in silos], dtype=float)
+    flags = np.where(nowhere, _NOWHERE, small)
     return {
-        "flags": here[:, None] * np.where(nowhere, _NOWHERE, small),
+        "flags": here[:, None] * flags,
         "sizes": here * float(kept["own_rows"]),
         "own_lines": lines,
         "own_least": lowest,
+        "own_flags": flags,
     }
 
 
@@ -271,6 +274,8 @@ def own_table(
 ) -> dict[str, Any]:
     """Disclose the silo's own table; -1 stands for what is withheld."""
     hidden = _hidden(flags, sizes)[list(silos).index(party)] | (unsafe > 0)
+    # Its own small counts a silo shows under no flags.
+    hidden = hidden | (kept["own_flags"] > 0)
     n, lines = kept["own_count"], kept["own_lines"]
     no_mean = hidden | np.isin(np.arange(len(n)), categorical) | (n < 2)
     variance = np.maximum(kept["own_squares"], 0.0) / np.maximum(n - 1.0, 1.0)
