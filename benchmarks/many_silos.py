@@ -8,7 +8,8 @@ Four measurements, all in this process, in processor time:
 - 40 silos of 1,000 rows and 400 columns, followed: `StandardScaler -> PCA` against the
   PCA alone, and the bytes that a silo receives;
 - 200 silos of 100 rows and 50 columns: `StandardScaler -> PCA`, with the peak memory;
-- the largest leverage of 60,000 x 784 and of 50,000 x 300 rows against their scatter.
+- the largest leverage of 60,000 x 784, 50,000 x 300 and 12,000 x 784 rows against their
+  scatter.
 
 Ratios say more than seconds, which depend on the machine and on what else runs there.
 """
@@ -101,11 +102,14 @@ def leverages(n: int, p: int) -> None:
     """The largest leverage against the scatter that it is derived from."""
     X, mean = np.random.default_rng(0).standard_normal((n, p)), np.full(p, 0.1)
     A = (X - mean).T @ (X - mean)
+    own = X.mean(axis=0)  # as the silo knows it from its column sums
     t = X.sum(axis=0) - 0.5 * n * mean
     scatter = processor_seconds(lambda: shifted_crossproduct(X, t, mean))
 
     def judged(limit: float) -> None:
-        leverage_by_scatter(A, lambda: iter([X]), n, limit)
+        leverage_by_scatter(
+            A, lambda: iter([X]), n, limit, noteworthy=0.5, mean=own, about=mean
+        )
 
     for limit in (0.95, 0.5):
         taken = processor_seconds(partial(judged, limit))
@@ -119,3 +123,4 @@ if __name__ == "__main__":
     more_and_more()
     leverages(60_000, 784)
     leverages(50_000, 300)
+    leverages(12_000, 784)

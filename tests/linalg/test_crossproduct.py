@@ -8,7 +8,8 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from unpooled.linalg import crossproduct
-from unpooled.linalg.crossproduct import shifted_crossproduct
+from unpooled.linalg.crossproduct import shifted_crossproduct, whole_crossproduct
+from unpooled.linalg.moments import scatter
 
 EPS = np.finfo(float).eps
 
@@ -93,3 +94,47 @@ def test_a_product_that_fails_gives_the_threads_back(monkeypatch):
         with pytest.raises(MemoryError):
             shifted_crossproduct(np.ones((40, 2)), np.ones(2), np.ones(2))
         assert set(blas_threads()) == {2}
+
+
+def whole_numbers(n, p, low, high, seed=0):
+    return np.random.default_rng(seed).integers(low, high, (n, p)).astype(float)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize(
+    ("n", "low", "high"),
+    # One block; several; pixels; blocks that must be halved; almost the limit.
+    [(40, 0, 2), (5000, 0, 3), (3000, 0, 256), (2500, -300, 300), (64, 400, 510)],
+)
+def test_products_of_small_whole_numbers_are_exact(n, low, high, order):
+    X = np.asarray(whole_numbers(n, 7, low, high), order=order)
+    for c in (np.zeros(7), np.rint(X.mean(axis=0)), np.array([3.0] * 7)):
+        S = whole_crossproduct(X, c)
+        whole = X.astype(int) - c.astype(int)
+        assert S is not None
+        np.testing.assert_array_equal(np.triu(S), np.triu(whole.T @ whole))
+
+
+def test_other_numbers_are_left_to_double_precision():
+    X, c = whole_numbers(4000, 5, 0, 256), np.zeros(5)
+    for wrong in (0.5, 1.0 + 2.0**-40, 1e9, 2.0**12, np.nan, np.inf, -1e300):
+        Y = X.copy()
+        # In the last block, and not among the rows that are inspected first.
+        Y[3997, 3] = wrong
+        assert whole_crossproduct(Y, c) is None
+        assert whole_crossproduct(np.full((4000, 5), wrong), c) is None
+    # Sums of squares that reach 2²⁴ in the fewest rows.
+    assert whole_crossproduct(np.full((64, 5), 512.0), c) is None
+    assert whole_crossproduct(np.full((64, 5), 511.0), c) is not None
+
+
+@pytest.mark.parametrize("offset", [0, 10**6, -(2**30)])
+def test_scatters_of_whole_numbers_lose_no_digits_far_from_zero(offset):
+    X = whole_numbers(900, 6, 0, 2) + offset
+    X[:, 4] = offset
+    X[:, 5], X[3, 5] = offset, offset + 1
+    mean = X.mean(axis=0) + np.array([0.2, 0.0, -0.3, 0.1, 0.0, 0.25])
+    S, own = scatter(X, mean), X - mean
+    # Additions of at most 900 terms of at most 2, and the rounding of the offset.
+    bound = 900 * 2 * (900 * EPS + abs(offset) * EPS)
+    np.testing.assert_allclose(np.triu(S), np.triu(own.T @ own), rtol=0, atol=bound)

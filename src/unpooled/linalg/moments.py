@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from unpooled.arrays import Array, Float, Int
-from unpooled.linalg.crossproduct import shifted_crossproduct
+from unpooled.linalg.crossproduct import shifted_crossproduct, whole_crossproduct
 
 Rows = Any  # (n, p): a NumPy array, or a SciPy array in CSR form
 # Column sums of X, where the caller has them already.
@@ -106,7 +106,8 @@ def scatter(
 
     Where means are at most a few standard deviations, raw products are formed and
     corrected, which reads the rows once without a copy. Elsewhere the correction would
-    lose digits, and one cache-sized block of rows after another is centred.
+    lose digits, and one cache-sized block of rows after another is centred. Small whole
+    numbers have exact products about whole numbers next to the means.
 
     Parameters
     ----------
@@ -122,6 +123,8 @@ def scatter(
     (p, p) array
         Its entries below the diagonal are arbitrary.
     """
+    if (S := _whole_scatter(X, mean, sums)) is not None:
+        return S
     if _raw_is_safe(X[:: len(X) // _SAMPLE + 1], mean):
         S = _raw_scatter(X, mean, sums)
         # The sample may be unrepresentative: the result itself decides.
@@ -129,6 +132,21 @@ def scatter(
         if (raw <= _RAW_RATIO * S.diagonal()).all():
             return S
     return _centred_scatter(X, mean)
+
+
+def _whole_scatter(
+    X: Float[Array, "n p"], mean: Float[Array, " p"], sums: Sums
+) -> Float[Array, "p p"] | None:
+    from scipy.linalg.blas import dsyr2
+
+    c = np.rint(mean)
+    if (S := whole_crossproduct(X, c)) is None:
+        return None
+    # No digits are lost: |m| is at most 1/2 and y = x - c whole, so that (y - m)² is at
+    # least y² / 4.
+    m = mean - c
+    t = (column_sums(X) if sums is None else sums) - len(X) * (c + 0.5 * m)
+    return dsyr2(-1.0, t, m, a=S.T, lower=1, overwrite_a=1).T
 
 
 def _raw_is_safe(sample: Float[Array, "n p"], mean: Float[Array, " p"]) -> bool:

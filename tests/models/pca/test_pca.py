@@ -11,6 +11,7 @@ from pooled_pca import P, correlated_rows, open_silos, pooled, three_silos
 from twins import RTOL, assert_close, assert_same_pca
 from unpooled import PCA, Policy, plan, simulate
 from unpooled.errors import DataError, ReleaseRefusedError
+from unpooled.linalg import crossproduct, eigen, large_eigen
 
 
 @pytest.fixture(scope="module")
@@ -119,6 +120,39 @@ def test_truncated_solution_equals_the_full_one():
     # Above 256 columns only the leading eigenpairs are solved for.
     rng = np.random.default_rng(0)
     X = rng.standard_normal((400, 300)) * np.linspace(3, 1, 300) + 1
+    assert_same_pca(PCA(4).fit(open_silos(X)), pooled(X, 4))
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_few_components_of_many_columns_equal_the_pooled_twins(follow, monkeypatch):
+    """Found by block Krylov, as those of thousands of columns are."""
+    solved = []
+    real = large_eigen.large_eigenpairs
+
+    def counted(A, k):
+        pairs = real(A, k)
+        if len(A) == 300:
+            solved.append(pairs is not None)
+        return pairs
+
+    monkeypatch.setattr(large_eigen, "LEAST", 257)
+    monkeypatch.setattr(eigen, "large_eigenpairs", counted)
+    rng = np.random.default_rng(6)
+    X = rng.standard_normal((900, 300)) * 0.8 ** np.arange(300) + rng.uniform(0, 9, 300)
+    X = X @ np.linalg.qr(rng.standard_normal((300, 300)))[0]
+    silos = dict(zip("abc", np.array_split(X, 3), strict=True))
+    federation = simulate(silos, policy=Policy.open(), follow=follow)
+    ours = PCA(5).fit(federation)
+    # A fit on the scores takes the components, which silos that follow then solve for.
+    PCA(2).fit(ours.transform(federation))
+    assert solved == [True] * (4 if follow else 1)
+    assert_same_pca(ours, pooled(X, 5))
+
+
+def test_whole_numbers_in_single_precision_are_as_exact(monkeypatch):
+    monkeypatch.setattr(crossproduct, "_LEAST_WORK", 0)
+    X = np.random.default_rng(4).integers(0, 256, (400, 12)).astype(float)
+    X[:, 1] += X[:, 0]
     assert_same_pca(PCA(4).fit(open_silos(X)), pooled(X, 4))
 
 
