@@ -174,6 +174,37 @@ class Lattice:
         return np.asarray(units * scale)
 
 
+@final
+@dataclass(frozen=True)
+class LatticePair:
+    """Products of rows and of their scores along public directions, both on a lattice.
+
+    Rows are measured by "row_norm" and scores by "score_norm"; see `Lattice`.
+
+    Parameters
+    ----------
+    block : str
+        The public argument that holds the directions, (p, l).
+    """
+
+    block: str
+
+    def divide(
+        self, values: Float[Array, "p l"], public: Mapping[str, Any]
+    ) -> Float[Array, "p l"]:
+        """Return shares of 2⁵³; a power of 2, so nothing is rounded."""
+        return np.asarray(values / 2.0**53)
+
+    def multiply(
+        self, units: Float[Array, "p l"], public: Mapping[str, Any]
+    ) -> Float[Array, "p l"]:
+        """Return products in units of the data."""
+        p, width = public[self.block].shape
+        scale = public["row_norm"] / lattice_steps(p)
+        scale *= public["score_norm"] / lattice_steps(width)
+        return np.asarray(units * (2.0**53 * scale))
+
+
 def lattice_steps(p: int) -> float:
     """Return the steps to a norm, fewer than `LATTICE` by the rounding of p entries."""
     return (LATTICE - 0.5 * np.sqrt(p)) * (1.0 - 2.0**-40)

@@ -54,9 +54,9 @@ _NARROWEST = 4.0
 _ROUNDING = 2.0 * 3.0**2
 # Rounding errors of a difference of tail probabilities, as a part of the larger.
 _ERROR = 1e-14
-_KEYS = ("epsilon", "delta", "row_norm", "centre", "mechanism", "scale")
+_KEYS = ("epsilon", "delta", "row_norm", "centre", "mechanism", "scale", "rounds")
 # How a private PCA spends its ρ: see `unpooled.models.pca.private`.
-MECHANISMS = ("scatter", "preconditioned")
+MECHANISMS = ("scatter", "preconditioned", "power")
 
 
 @final
@@ -78,17 +78,22 @@ class GaussianPrivacy:
         centre: to refuse it would disclose it.
     centre : float or sequence of float, default 0.0
         Expected location of the rows, for all columns or for each; public as well.
-    mechanism : {"scatter", "preconditioned"}, default "scatter"
+    mechanism : {"scatter", "preconditioned", "power"}, default "scatter"
         "scatter" releases N, mean and products in one round. "preconditioned" spends
         the same ε and δ in three: on the mean and a length, on a first covariance
         matrix, and on the products of rows that these two have shortened, which takes
         less noise. Components are closer to the exact ones; variances are too small,
-        because rows longer than the length found are clipped to it.
+        because rows longer than the length found are clipped to it. "power" never forms
+        p × p numbers, for thousands of columns: after the mean and a length it
+        multiplies the cross-products with blocks of k + 5 directions, `rounds` times.
     scale : float or sequence of float, default 1.0
         Public unit of the columns, for all or for each: cells are divided by it before
         rows are measured. For `StandardScaler`, whose columns differ in size: with
         `centre` in the middle of each column's range, half the range as `scale` and the
         root of the number of columns as `row_norm`, no row is shortened.
+    rounds : int, default 4
+        Of the mechanism "power": how often products are summed. The number is fixed
+        before, and each costs the same.
 
     Notes
     -----
@@ -102,6 +107,7 @@ class GaussianPrivacy:
     centre: Any = 0.0
     mechanism: Any = "scatter"
     scale: Any = 1.0
+    rounds: Any = 4
 
     def __post_init__(self) -> None:
         centre, scale = np.asarray(self.centre, float), np.asarray(self.scale, float)
@@ -127,6 +133,12 @@ class GaussianPrivacy:
             raise DataError(
                 f"GaussianPrivacy scale={self.scale!r}: it takes one number from 1e-75 "
                 f"to 1e75, or one for each column."
+            )
+        whole = isinstance(self.rounds, int) and not isinstance(self.rounds, bool)
+        if not whole or not 1 <= self.rounds <= 100:
+            raise DataError(
+                f"GaussianPrivacy rounds={self.rounds!r}: it takes a whole number from "
+                f"1 to 100."
             )
         if self.mechanism not in MECHANISMS:
             choices = " or ".join(f'"{name}"' for name in MECHANISMS)

@@ -49,6 +49,7 @@ from unpooled.models.pca import (
     outliers,
     press,
     private,
+    private_power,
     standard_errors,
     update,
 )
@@ -298,8 +299,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     subspaces_ : (k, 2) int array
         With ``standard_errors=True`` or "scatter": positions, from 0, of the first and
         the last component of the subspace that each lies in. Neighbours share one where
-        their variances differ by less than a fifth of the larger; a component that is
-        determined has its own.
+        their variances differ by less than a fifth of the larger, or by what noise
+        alone may show; a component that is determined has its own.
     angle_se_ : (k,) array
         With ``standard_errors=True`` or "scatter": root mean square, in radians, of the
         angle between the component and its counterpart in the population; of one that
@@ -428,7 +429,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     _scored_by = ("log_likelihood",)
     _steps = (
         *(moments.local_total, moments.local_squares, moments.local_scatter),
-        *(krylov, columns, gossip, compression, private, update, likelihood),
+        *(krylov, columns, gossip, compression, private, private_power),
+        *(update, likelihood),
         *(standard_errors, outliers),
     )
 
@@ -482,7 +484,13 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
                 "Dwork C, Talwar K, Thakurta A, Zhang L. Analyze Gauss: optimal bounds "
                 "for privacy-preserving principal component analysis. STOC 2014: 11-20."
             )
-            if GaussianPrivacy.of(self.privacy).mechanism == "preconditioned":
+            mechanism = GaussianPrivacy.of(self.privacy).mechanism
+            if mechanism == "power":
+                works.append(
+                    "Hardt M, Price E. The noisy power method: a meta algorithm with "
+                    "applications. NeurIPS 2014: 2861-2869."
+                )
+            if mechanism == "preconditioned":
                 works.append(
                     "Kamath G, Li J, Singhal V, Ullman J. Privately learning "
                     "high-dimensional distributions. COLT 2019: 1853-1902."
@@ -700,7 +708,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         iteration = Iteration(self.tol, self.max_iter, self.random_state)
         if solver == "private":
             privacy = GaussianPrivacy.of(self.privacy)
-            return private.private(federation, wanted, privacy)
+            return private.private(federation, wanted, privacy, self.random_state)
         if solver == "compressed":
             return compression.compressed(
                 federation, wanted, bits=self.bits, rank=self.rank

@@ -1,4 +1,4 @@
-"""PCA with differential privacy, by one of two mechanisms.
+"""PCA with differential privacy, by one of three mechanisms.
 
 "scatter", one round:
 
@@ -14,6 +14,8 @@ its variance is above `noise_edge`, the largest that noise alone shows.
     4 %    N, sums, sum of squared lengths  ──> mean, radius (the mean square length)
     20 %   products about that mean, rows clipped to the radius ──> first S
     76 %   products of rows M x, clipped to their own radius    ──> S = M⁻¹ (M S M) M⁻¹
+
+"power" is for thousands of columns: `unpooled.models.pca.private_power`.
 
 The noise is proportional to the square of the length that rows are clipped to. About
 their mean rows are shorter than about a public point, and M shortens them further: it
@@ -53,6 +55,7 @@ from unpooled.models.pca.private_certainty import (
     private_errors,
     what_is_seen,
 )
+from unpooled.models.pca.private_power import by_power
 from unpooled.models.pca.spectrum import (
     ALL_PAIRS,
     Spectrum,
@@ -252,7 +255,10 @@ def _in_metric(
 
 
 def private(
-    federation: Federation, wanted: Wanted, privacy: GaussianPrivacy
+    federation: Federation,
+    wanted: Wanted,
+    privacy: GaussianPrivacy,
+    random_state: Any = None,
 ) -> Spectrum:
     """Return the components of a covariance matrix with noise."""
     p = federation.n_features
@@ -262,6 +268,9 @@ def private(
             "PCA takes columns in their own units: leave the scale of GaussianPrivacy "
             "at 1, and put a StandardScaler with privacy before the PCA."
         )
+    if privacy.mechanism == "power":
+        location = local_private_location
+        return by_power(federation, wanted, privacy, centre, location, random_state)
     if privacy.mechanism == "preconditioned":
         N, mean, C, found = _by_preconditioning(federation, privacy, centre)
     else:

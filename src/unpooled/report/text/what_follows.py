@@ -63,7 +63,7 @@ def could_learn(facts: Facts) -> list[str]:
 def _promise(model: Any) -> str:
     privacy = model.privacy_
     # A model of an earlier version has no mechanism: there was one.
-    within = privacy.get("mechanism") == "preconditioned"
+    within = privacy.get("mechanism") in ("preconditioned", "power")
     clipped = (
         " Rows were then clipped about their noisy mean, to lengths that were found "
         "from totals with noise; variances are too small by what was cut off."

@@ -1,0 +1,252 @@
+"""PCA with differential privacy of many columns: block power iterations with noise.
+
+    6 %    N, sums, sum of squared lengths ──> mean, radius (the mean square length)
+    94 %   in equal parts, `rounds` times:
+           silos <── Q ── silos ── Σ x clip(Qᵀ x)ᵀ, with noise in each share ──> Y
+           Q <── an orthonormal basis of Y
+
+Nobody holds p × p numbers: a silo sends p × l, with l a little above k. Rows are
+clipped to the radius about the noisy mean, and their scores Qᵀ x to a norm of their
+own, which earlier rounds give: a row of many columns has a short projection on a few
+directions, and the noise is proportional to both norms. Clipping turns no direction
+where rows are elliptically distributed.
+
+Sensitivity. The row is y, whole numbers with ``‖y‖ <= L``, and its scores are z, whole
+numbers with ``‖z‖ <= L``, both of that row and public numbers alone. One row more
+changes the products by ``y zᵀ``, whose Euclidean norm is ``‖y‖ ‖z‖ <= L²``, however
+many columns z has. Costs of the rounds, whose number is fixed in advance, add up
+(`unpooled.secure.noise`).
+
+All rounds know something of the components, with independent noise. Of a round
+``Y Qᵀ + Q Yᵀ - Q Qᵀ Y Qᵀ`` is the covariance matrix as far as Q shows it; the mean of
+those of the later rounds, weighted by their noise, gives the components, in the span of
+all of their blocks.
+
+References
+----------
+Hardt and Price, The noisy power method, NeurIPS 2014, algorithm 1; Balcan, Du, Wang and
+Yu, An improved gap-dependency analysis of the noisy power method, COLT
+2016, for blocks wider than k. Ene, Nguyen and Nguyen, Adaptive power iteration method
+for differentially private PCA, arXiv 2602.11454, filter rows with large scores by a
+sparse vector technique, for one component; here scores are clipped in place of that,
+and the norm comes from the noisy products themselves. James and Stein, Estimation with
+quadratic loss, 1961, for the mean.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from unpooled.arrays import Array, Float
+from unpooled.federation.federation import Federation
+from unpooled.linalg.eigen import symmetric_eigenpairs, with_positive_peaks
+from unpooled.linalg.settled import orthonormal_basis, product
+from unpooled.models.pca.spectrum import (
+    Iteration,
+    Spectrum,
+    Wanted,
+    check_is_number,
+    mean_of_rest,
+)
+from unpooled.models.private_rows import (
+    checked_count,
+    deviation_of,
+    on_lattice,
+    promise,
+)
+from unpooled.protocol.bounds import LATTICE, LatticePair, lattice_steps
+from unpooled.protocol.refusal import Refusal
+from unpooled.protocol.step import Step, public, release, summed
+from unpooled.secure.noise import GaussianPrivacy, Noise, is_norm, rho_of
+
+# Whole numbers of a block stand for multiples of one over this.
+_UNIT = 2.0**20
+# Share of ρ of the first round.
+LOCATION = 0.06
+# Columns of a block beyond the components wanted.
+_MORE = 5
+
+
+@summed(
+    takes={
+        "centre": public("p", "the mean, with noise, that is subtracted from all rows"),
+        "block": public(
+            "p l",
+            "the whole numbers of a few directions, found from totals with noise",
+        ),
+    },
+    products=release(
+        "p l",
+        bound=LatticePair("block"),
+        noise=Noise(LATTICE**2, 1.0),
+        meaning="products of each column's deviations from a noisy mean with the "
+        "scores along a few public directions, added over all rows, with noise",
+    ),
+)
+def local_private_products(
+    X: Float[Array, "n p"],
+    *,
+    centre: Float[Array, " p"],
+    block: Float[Array, "p l"],
+    row_norm: float,
+    score_norm: float,
+    epsilon: float,
+    delta: float,
+    share: float,
+) -> dict[str, Any]:
+    """Return exact sums of whole numbers; the silo adds the declared noise to them."""
+    p, width = block.shape
+    with np.errstate(all="ignore"):
+        longest = np.max(np.einsum("ij,ij->j", block, block), initial=0.0)
+    # Before a row is read: whole numbers whose products with rows are exact.
+    whole = np.array_equal(block, np.rint(block)) and longest <= 2.0**60
+    norms = is_norm(row_norm, np.zeros(p)) and is_norm(score_norm, np.zeros(width))
+    if not whole or not norms:
+        raise Refusal("arguments")
+    Y = on_lattice(X, centre, row_norm)
+    # Partial sums are whole numbers below 2⁴³ (Cauchy and Schwarz), so that one row
+    # more changes no other row's scores, however BLAS divides them into blocks.
+    scores = Y @ block
+    scores *= row_norm / (lattice_steps(p) * _UNIT)
+    Z = on_lattice(scores, np.zeros(width), score_norm)
+    # Every partial sum is a whole number below 2⁵³.
+    return {"products": Y.T @ Z}
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Round:
+    """A round's block, what it was multiplied to, and the noise of an entry."""
+
+    block: Float[Array, "p l"]
+    image: Float[Array, "p l"]
+    noise: float
+
+
+def by_power(
+    federation: Federation,
+    wanted: Wanted,
+    privacy: GaussianPrivacy,
+    centre: Float[Array, " p"],
+    location: Step,
+    random_state: Any,
+) -> Spectrum:
+    """Return the leading components from products with blocks.
+
+    Parameters
+    ----------
+    federation : Federation
+        Rows.
+    wanted : int
+        Number of components; anything else is refused.
+    privacy : GaussianPrivacy
+        With the mechanism "power".
+    centre : (p,) array
+        The public centre.
+    location : Step
+        The step of the first round.
+    random_state : int, RandomState or None
+        Of the first block.
+    """
+    p = federation.n_features
+    k = check_is_number(wanted, "power", p)
+    rho = rho_of(privacy.epsilon, privacy.delta)
+    asked = {"epsilon": privacy.epsilon, "delta": privacy.delta}
+    totals = federation.sum(
+        location, centre=centre, row_norm=privacy.row_norm, share=LOCATION, **asked
+    )
+    N = checked_count(totals)
+    unit = privacy.row_norm / lattice_steps(p)
+    of_sums = deviation_of(location, "total", rho * LOCATION, federation) * unit / N
+    of_energy = deviation_of(location, "energy", rho * LOCATION, federation)
+    # Of many columns the noise of a mean may be longer than the mean is, and taking it
+    # off the rows would add it to all of them.
+    shift = totals["total"] / N
+    square = float(np.add.reduce(shift * shift))
+    shrunk = max(1.0 - p * of_sums**2 / square, 0.0) if square > 0.0 else 0.0
+    shift = shrunk * shift
+    square = float(totals["energy"]) / N - shrunk * square
+    radius = math.sqrt(max(square, of_energy * unit**2 / N))
+    radius = min(radius, 2.0 * privacy.row_norm)
+
+    share = (1.0 - LOCATION) / privacy.rounds
+    width = min(k + _MORE, p)
+    start = Iteration(0.5, 1, random_state).starting_block(federation, p, width)
+    rounds: list[_Round] = []
+    Q, scores = orthonormal_basis(start), radius * math.sqrt(width / p)
+    for _ in range(privacy.rounds):
+        block = np.rint(_UNIT * Q)
+        image = federation.sum(
+            local_private_products,
+            centre=centre + shift,
+            block=block,
+            row_norm=radius,
+            score_norm=scores,
+            share=share,
+            **asked,
+        )["products"]
+        step, spent = local_private_products, rho * share
+        noise = deviation_of(step, "products", spent, federation)
+        noise *= (radius / lattice_steps(p)) * (scores / lattice_steps(width))
+        rounds.append(_Round(block / _UNIT, image / N, noise / N))
+        Q, scores = _next_block(rounds[-1], radius)
+
+    variance, axes, noise = _components(rounds, k)
+    # Of noise alone the largest is that of a p × l block.
+    edge = noise * (math.sqrt(p) + math.sqrt(width))
+    variance = np.maximum(variance, 0.0)
+    total = max(radius**2, float(np.add.reduce(variance)))
+    rest = total - float(np.add.reduce(variance))
+    return Spectrum(
+        N=N,
+        mean=centre + shift,
+        variance=variance,
+        axes=axes,
+        total=total,
+        noise=mean_of_rest(rest, p - k) if k < p else 0.0,
+        attributes={
+            "privacy_": promise(
+                privacy, federation, noise_edge=edge, radius=radius, inner_radius=scores
+            ),
+            "signal_to_noise_": variance / edge,
+        },
+    )
+
+
+def _next_block(last: _Round, radius: float) -> tuple[Float[Array, "p l"], float]:
+    """Return a basis of a round's image, and the root mean square score along it."""
+    p, width = last.image.shape
+    squares, turned = symmetric_eigenpairs(product(last.image.T, last.image), width)
+    Q = orthonormal_basis(product(last.image, turned))
+    # The singular values of C Q, of which noise has its part: near the largest
+    # variances once the block has turned towards them, and never above them.
+    values = np.sqrt(np.maximum(squares - p * last.noise**2, 0.0))
+    scores = math.sqrt(float(np.add.reduce(values)))
+    return Q, min(max(scores, radius * math.sqrt(width / p)), radius)
+
+
+def _components(
+    rounds: list[_Round], k: int
+) -> tuple[Float[Array, " k"], Float[Array, "p k"], float]:
+    """Return variances, components, and the noise of an entry behind them."""
+    later = rounds[len(rounds) // 2 :]
+    blocks = [part for one in later for part in (one.block, one.image)]
+    # Images are scaled to the length of directions, or the basis would lose digits.
+    lengths = [max(float(np.abs(part).max()), 1e-300) for part in blocks]
+    scaled = [part / length for part, length in zip(blocks, lengths, strict=True)]
+    # No more directions than there are columns.
+    J = orthonormal_basis(np.hstack(scaled)[:, : len(scaled[0])])
+    weights = [1.0 / one.noise**2 for one in later]
+    C = np.zeros((J.shape[1], J.shape[1]))
+    for one, weight in zip(later, weights, strict=True):
+        image, block = product(J.T, one.image), product(J.T, one.block)
+        seen = product(image, block.T)
+        within = product(one.block.T, one.image)
+        both = product(product(block, 0.5 * (within + within.T)), block.T)
+        C += weight * (seen + seen.T - both)
+    total = math.fsum(weights)
+    values, W = symmetric_eigenpairs(C / total, k)
+    axes = with_positive_peaks(orthonormal_basis(product(J, W)))
+    return values, axes, 1.0 / math.sqrt(total)
