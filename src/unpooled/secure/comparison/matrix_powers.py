@@ -22,8 +22,9 @@ All public numbers are integers, the same on every processor.
 References
 ----------
 Froelicher et al., Scalable and privacy-preserving federated principal component
-analysis (SF-PCA), IEEE S&P 2023: components are all that is opened. There power
-iterations with a random sketch under homomorphic encryption; here powers in sharing.
+analysis (SF-PCA), IEEE S&P 2023: components are all that is opened. There under
+multiparty homomorphic encryption, with all parties but one colluding at most; here in
+secret sharing, with fewer than half.
 """
 
 import hashlib
