@@ -67,6 +67,7 @@ def test_is_the_pooled_twin_and_releases_components_and_variances(rows):
     messages = int(note.split(" messages")[0].split()[-1].replace(",", ""))
     planned = [x.bytes for x in expected.releases if x.visibility == "computed"]
     declared = shared_scatter.computation
+    assert declared is not None
     assert declared.messages("components", (K, p)) == pytest.approx(messages, rel=0.1)
     (spent,) = [x for x in federation.rounds if x.round == 3]
     assert sum(planned) == pytest.approx(spent.bytes_out, rel=0.2)

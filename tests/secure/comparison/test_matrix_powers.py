@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -55,12 +56,16 @@ class Clear:
         return value < 0
 
 
+def leading(arithmetic: Any, triangle, k):
+    return asyncio.run(leading_eigenpairs(arithmetic, triangle, k))
+
+
 def eigenpairs(S, k, arithmetic=None):
     S = S / S.trace()
     (row,) = DECLARED.integers({"scatter": pack(S)})
     q = (arithmetic := arithmetic or Clear()).modulus
     triangle = np.array([x % q for x in row], dtype=object)
-    found = asyncio.run(leading_eigenpairs(arithmetic, triangle, k))
+    found = leading(arithmetic, triangle, k)
     words = DECLARED.words(found)
     return words["values"], words["vectors"]
 
@@ -186,7 +191,7 @@ def test_nothing_is_computed_of_parts_that_do_not_belong_together(wrong):
     q = arithmetic.modulus
     triangle = pack(wrong * np.diag([0.5, 0.3, 0.2]))
     integers = np.array([int(x * 2.0**FRACTION) % q for x in triangle], dtype=object)
-    found = asyncio.run(leading_eigenpairs(arithmetic, integers, 2))
+    found = leading(arithmetic, integers, 2)
     assert (arithmetic.signs, len(arithmetic.opened_numbers)) == (0, 1)
     with pytest.raises(AggregationError, match="do not add up"):
         DECLARED.words(found)

@@ -259,7 +259,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     eigenvalues_ : (l,) array
         All variances that the fit found, at least k, at most min(N, p), in descending
         order; the first k are `explained_variance_`. "covariance_eigh" finds all of up
-        to 256 columns. Not with "krylov", "gossip", `bits` or `rank`, which find k.
+        to 256 columns. Not with "krylov", "gossip", `bits`, `rank` or
+        ``open="components"``, which find k.
     feature_variance_ : (p,) array
         Variance of each column, with denominator N - 1. Not with `privacy`, nor on a
         column partition.
