@@ -74,6 +74,7 @@ _OF_RELEASES = ["step", "array", "size", "what it is", "seen"]
 _SEEN = {
     "summed": "added under masks: only the total over all silos is opened",
     "compared": "compared in secret: only signs are learned",
+    "computed": "computed in secret: only the result is learned",
     "disclosed": "disclosed, silo by silo, where every policy allows it",
     "exchanged": "sent to neighbours, where every policy allows it",
     "kept": "kept in the silo",

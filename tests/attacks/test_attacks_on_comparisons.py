@@ -1,4 +1,4 @@
-"""A coordinator that hands silos different questions, and compares what they say."""
+"""A coordinator that hands silos different questions, and opens what they compute."""
 
 from dataclasses import replace
 from typing import Any
@@ -11,7 +11,15 @@ from unpooled.arrays import Array
 from unpooled.coordinator.comparisons import Comparisons
 from unpooled.coordinator.step_call import RoundRecord
 from unpooled.protocol import computing_party as computing
-from unpooled.protocol.step import Polynomial, compared, kept, release, stays
+from unpooled.protocol.step import (
+    Polynomial,
+    SharedEigenpairs,
+    compared,
+    computed,
+    kept,
+    release,
+    stays,
+)
 from wire import Rogue, rows, silos
 
 pytest.importorskip("mpyc")
@@ -88,7 +96,7 @@ def signs(times: float, *, in_memory: bool) -> Array:
     finally:
         comparing.close()
         rogue.ask_all({"kind": "leave"})
-    return outcome.signs["below"]
+    return outcome.results["below"]
 
 
 TRUE = TABLES[VICTIM].sum() < GUESSES
@@ -107,3 +115,49 @@ def test_no_silo_is_compared_alone(in_memory):
 def test_control_without_masks_one_silo_is_compared_alone(in_memory, monkeypatch):
     monkeypatch.setattr(computing, "covered", lambda rows, *_: rows)
     assert_array_equal(signs(0.0, in_memory=in_memory), TRUE)
+
+
+@computed(
+    SharedEigenpairs("scatter", vectors="vectors", values="values"),
+    takes={"size": "size q"},
+    vectors=release("q p", meaning="eigenvectors of products of the cells"),
+    values=release("q", meaning="their eigenvalues"),
+)
+def products(X: Array, *, size: int, times: float) -> dict[str, Array]:
+    S = times * (X.T @ X) / (TABLES[VICTIM] ** 2).sum()
+    return {"scatter": S[np.triu_indices(len(S))]}
+
+
+def eigenvectors(times: float) -> dict[str, Any]:
+    """Compute of the victim's products, beside so many times the others'."""
+    here = silos(TABLES)
+    rogue = Rogue(here).enter()
+    comparing = Comparisons(
+        tuple(TABLES),
+        send=lambda header, *, parties: rogue._say(list(parties), header, {}),
+        channel=here.wire,
+        study=rogue.where["study"],
+        session=rogue.where["session"],
+    )
+    try:
+        comparing.begin()
+        ask(rogue, products, times, size=1)
+        return rogue.ask_all({"kind": "signs"})
+    finally:
+        comparing.close()
+        rogue.ask_all({"kind": "leave"})
+
+
+def test_no_silos_components_are_computed_alone():
+    """The masks of different requests do not cancel, so that the trace is noise."""
+    replies = eigenvectors(0.0)
+    assert {reply.header["kind"] for reply in replies.values()} == {"refused"}
+    assert {reply.header["rule"] for reply in replies.values()} == {"wrong_total"}
+
+
+def test_control_without_masks_one_silos_components_are_found(monkeypatch):
+    monkeypatch.setattr(computing, "covered", lambda rows, *_: rows)
+    replies = eigenvectors(0.0)
+    _, V = np.linalg.eigh(TABLES[VICTIM].T @ TABLES[VICTIM])
+    for reply in replies.values():
+        assert abs(reply.arrays["vectors"] @ V[:, -1]) == pytest.approx(1.0)

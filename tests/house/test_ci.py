@@ -49,7 +49,16 @@ def targets(done):
     return [line.split()[-1] for line in lines if line.startswith("output of")]
 
 
-FIRST = ["install", "debian-packages", "types", "lint", "docs", "release", "chart", "test"]
+FIRST = [
+    "install",
+    "debian-packages",
+    "types",
+    "lint",
+    "docs",
+    "release",
+    "chart",
+    "test",
+]
 
 
 def test_the_federation_comes_last(ci):

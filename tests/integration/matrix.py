@@ -164,6 +164,7 @@ CASES: dict[str, Case] = {
     "PCA-errors": Case(
         {"n_components": 2, "standard_errors": True, "outliers": True}, IMPUTED
     ),
+    "PCA-components": Case({"n_components": 2, "open": "components"}, IMPUTED),
     # Rounded at random, and exact after the round that ends it: see `compression`.
     "PCA-bits": Case({"n_components": 3, "bits": 16}, IMPUTED),
     "PCA-krylov": Case(

@@ -70,6 +70,23 @@ def test_three_silos_find_what_one_process_finds(consortium, tmp_path):
     assert not any(processes(consortium, silo) for silo in SILOS)
 
 
+def test_components_are_computed_of_a_scatter_that_nobody_opens(consortium, tmp_path):
+    step = STEP.replace(
+        'model = "PowerTransformer"\ntol = 0.01',
+        'model = "SimpleImputer"\n[[steps]]\nmodel = "PCA"\nn_components = 1\n'
+        'open = "components"',
+    )
+    study = asked(consortium, "components-only", step=step)
+
+    done = begin(consortium, study)
+
+    there = alone(tmp_path, study.name, step=step)
+    assert_equal_models(done.models["pca"], there.models["pca"])
+    assert lines(done.ledger) == lines(there.ledger)
+    assert_ledger_tells_what_left(consortium, study.name, done.ledger)
+    assert not any(processes(consortium, silo) for silo in SILOS)
+
+
 def test_a_party_that_dies_is_waited_for_and_the_search_begins_anew(
     consortium, tmp_path
 ):

@@ -81,7 +81,7 @@ OURS = {
     },
     KernelPCA: {"approximation", "n_landmarks", "scores"},
     PCA: {
-        *("max_iter", "privacy", "bits", "rank", "topology", "scores"),
+        *("max_iter", "privacy", "bits", "rank", "open", "topology", "scores"),
         *("standard_errors", "outliers", "cv"),
     },
     PLSSVD: {"solver", "tol", "max_iter", "scores", "random_state"},

@@ -45,16 +45,16 @@ class ExactRounds(RoundRunner):
         step = call.step
         with np.errstate(all="ignore"):
             found = [step(part, **call.public) for part in self.parts]
-        if step.polynomial is None:
+        if step.computation is None:
             self.rounds += 1
             return {name: sum(f[name] for f in found) for name in found[0]}
-        self.rounds += step.polynomial.rounds
-        integers = [step.polynomial.integers(f) for f in found]
+        self.rounds += step.computation.rounds
+        integers = [step.computation.integers(f) for f in found]
         totals = [
             [sum(entries) for entries in zip(*rows, strict=True)]
             for rows in zip(*integers, strict=True)
         ]
-        return {name: _negative(step.polynomial, totals) for name in step.declared}
+        return {name: _negative(step.computation, totals) for name in step.declared}
 
 
 def _negative(polynomial: Any, totals: list[list[int]]) -> Any:

@@ -19,7 +19,8 @@ def declaration(step: Any) -> dict[str, Any]:
         "sparse": step.sparse,
         "reuses": step.reuses,
         "by_column": step.by_column,
-        "polynomial": _plain(step.polynomial),
+        # The only computation that there was when the list was written.
+        "polynomial": _plain(step.computation),
         "arrays": {name: _array(one) for name, one in step.declared.items()},
     }
     return _filled(whole)

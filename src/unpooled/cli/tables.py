@@ -157,6 +157,8 @@ def _description(line: Release, step: str) -> Text:
     text = Text(_meaning(line))
     if line.visibility == "compared":
         text.append("  compared: only the sign is opened, to all", "dim")
+    elif line.visibility == "computed":
+        text.append("  computed in secret: only this is opened, to all", "dim")
     elif line.visibility == "veiled":
         text.append("  veiled: only the silos open the total", "dim")
     elif line.visibility != "summed":

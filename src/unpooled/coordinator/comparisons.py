@@ -1,4 +1,4 @@
-"""The coordinator's end of secure comparisons: it carries messages and opens signs.
+"""The coordinator's end of joint computations: it carries messages and opens results.
 
 It holds no share, and cannot exchange the parties' certificates for its own. Beside two
 silos, which alone could not compare in secret, it may be declared as a third computing
@@ -21,6 +21,7 @@ from unpooled.errors import AggregationError
 from unpooled.protocol.computing_party import COORDINATOR, ComputingParty
 from unpooled.protocol.message import Message
 from unpooled.protocol.step import Step
+from unpooled.secure.comparison.joint_computation import Shape
 from unpooled.secure.keys.roster import FEWEST_COMPUTING, MOST_COMPUTING, Roster
 
 
@@ -78,21 +79,27 @@ def computed_for(n_parties: int) -> str:
 @final
 @dataclass(frozen=True, eq=False)
 class ComparisonOutcome:
-    """What a batch of comparisons gave.
+    """What a batch of comparisons, or another joint computation, gave.
 
     Attributes
     ----------
-    signs : dict of str to array of bool
-        Whether the polynomial is negative, by the declared name.
+    words : dict of str to array
+        What the processes opened.
+    results : dict of str to array
+        The same by the declared names; signs as bool.
     records : list of RoundRecord
         The cost of its rounds.
     replies : dict of str to Message
         The signed replies of the computing silos.
+    exchanged : int
+        Number of messages that each process sent to each other one.
     """
 
-    signs: dict[str, Array]
+    words: dict[str, Array]
+    results: dict[str, Array]
     records: list[RoundRecord]
     replies: dict[str, Message]
+    exchanged: int
 
 
 @final
@@ -148,12 +155,13 @@ class Comparisons:
         request_cost: RoundRecord,
         released: Mapping[str, Message],
     ) -> ComparisonOutcome:
-        """Return where a step's polynomial of totals is negative.
+        """Return what the parties compute together of a step's totals.
 
         Parameters
         ----------
         step : Step
-            Declared with `compared`; the parties have run it and hold its integers.
+            Declared with `compared` or `computed`; the parties have run it and hold its
+            integers.
         sizes : mapping of str to int
             Sizes of its axis letters.
         first_round : int
@@ -166,20 +174,24 @@ class Comparisons:
         Raises
         ------
         AggregationError
-            When the parties computed different signs, or sent something else.
+            When the parties computed different results, or sent something else.
         """
-        ((name, declared),) = step.declared.items()
-        began, shape = time.perf_counter(), declared.shape(sizes)
+        computation = step.computation
+        assert computation is not None, "the step declares one"
+        began, shapes = time.perf_counter(), step.shapes(sizes)
         self._hand_over_shares(released)
-        if self._third is not None and step.polynomial is not None:
+        if self._third is not None:
             # It has no rows: its part of every total is zero.
-            zeros = {total: np.zeros(shape) for total in step.polynomial.names}
+            shape = computation.input_shape(shapes)
+            zeros = {total: np.zeros(shape) for total in computation.names}
             self._third.take(step, sizes, zeros)
             self._third.proceed()
         replies = self._exchange({"kind": "signs"})
         seconds = request_cost.seconds + time.perf_counter() - began
-        signs = _common_signs(replies, shape)
-        rounds, sent = _rounds_and_bytes(replies)
+        words = _common_words(replies, computation.forms(shapes))
+        exchanged, sent = _rounds_and_bytes(replies)
+        # A batch of comparisons has a round for each message between processes.
+        rounds = exchanged if computation.rounds > 1 else 1
         records = [
             RoundRecord(
                 round=first_round + turn,
@@ -191,7 +203,8 @@ class Comparisons:
             for turn in range(rounds)
         ]
         signed = {party: replies[party] for party in self._silos}
-        return ComparisonOutcome({name: signs}, records, signed)
+        results = computation.opened(words, list(step.declared))
+        return ComparisonOutcome(words, results, records, signed, exchanged)
 
     def close(self) -> None:
         """End the coordinator's own process, if it has one."""
@@ -233,17 +246,21 @@ class Comparisons:
             self._exchange({"kind": "shares", "shares": shares})
 
 
-def _common_signs(replies: Mapping[str, Message], shape: tuple[int, ...]) -> Array:
-    """Return the signs, if all parties computed the same."""
-    signs = [reply.arrays.get("negative") for reply in replies.values()]
-    first = signs[0]
-    if first is None or first.shape != shape or first.dtype != np.uint8:
-        raise AggregationError("A party sent no signs.", rule="malformed_message")
-    if any(other is None or not np.array_equal(first, other) for other in signs):
-        raise AggregationError(
-            "The parties computed different signs.", rule="comparison"
-        )
-    return first.astype(bool)
+def _common_words(
+    replies: Mapping[str, Message], forms: Mapping[str, tuple[Shape, np.dtype[Any]]]
+) -> dict[str, Array]:
+    """Return what was opened, if all parties computed the same."""
+    first, *others = [reply.arrays for reply in replies.values()]
+    if {name: (a.shape, a.dtype) for name, a in first.items()} != dict(forms):
+        raise AggregationError("A party sent no result.", rule="malformed_message")
+    for arrays in others:
+        if set(arrays) != set(first) or any(
+            not np.array_equal(first[name], arrays[name]) for name in first
+        ):
+            raise AggregationError(
+                "The parties computed different results.", rule="comparison"
+            )
+    return dict(first)
 
 
 def _rounds_and_bytes(replies: Mapping[str, Message]) -> tuple[int, int]:

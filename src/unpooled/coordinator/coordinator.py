@@ -18,8 +18,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, final
 
-import numpy as np
-
 from unpooled.coordinator.channel import Channel
 from unpooled.coordinator.comparisons import (
     Comparisons,
@@ -47,7 +45,7 @@ from unpooled.coordinator.step_call import RoundRecord, RoundRunner, StepCall
 from unpooled.errors import AggregationError, UnpooledError
 from unpooled.ledger import Ledger, Release
 from unpooled.protocol.block_levels import counting, held
-from unpooled.protocol.following import SIGNS, Call
+from unpooled.protocol.following import Call
 from unpooled.protocol.ledger_lines import lines_of_all
 from unpooled.protocol.library_build import library_build
 from unpooled.protocol.message import Message, encode
@@ -293,7 +291,7 @@ class Coordinator(RoundRunner):
     ) -> dict[str, Any]:
         """Return what a round gave, and note what the silos are to be sent of it."""
         step, tell = call.step, partial(self._opened_rounds.add, request)
-        if step.polynomial is not None:
+        if step.computation is not None:
             return self._compared(call, request, released)
         if call.topology is not None:
             self._relay.carry(step, call.topology, sizes, released)
@@ -328,11 +326,11 @@ class Coordinator(RoundRunner):
     def _compared(
         self, call: StepCall, request: Request, released: Mapping[str, Message]
     ) -> dict[str, Any]:
-        """Return the signs, once the parties have computed them."""
+        """Return signs or other results, once the parties have computed them."""
         assert self._comparisons is not None, "Federation.compare begins computing"
         outcome = self._comparisons.compared(
             call.step,
-            # The sign of a total has one shape, whatever the parties' own columns are.
+            # A result has one shape, whatever the parties' own columns are.
             call.sizes(self.parties)[min(self.parties)],
             first_round=self._round,
             request_cost=self.records.pop(),
@@ -340,11 +338,13 @@ class Coordinator(RoundRunner):
         )
         self.records += outcome.records
         self._round += len(outcome.records) - 1
-        ((_, signs),) = outcome.signs.items()
-        self._opened_rounds.add(
-            request, {SIGNS: signs.astype(np.uint8)}, signed=outcome.replies
-        )
-        return outcome.signs
+        if len(outcome.records) < outcome.exchanged:
+            self.notes.append(
+                f"In round {request.round} the silos' processes computed together, "
+                f"with {outcome.exchanged:,} messages to each other."
+            )
+        self._opened_rounds.add(request, outcome.words, signed=outcome.replies)
+        return outcome.results
 
     def begin_round(self, *, for_parties: bool) -> tuple[str, int]:
         """Return the session's name and the number of the round that begins.

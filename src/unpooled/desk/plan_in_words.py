@@ -38,6 +38,7 @@ _ROUTES = {
     "summed": ("the total over all {m} silos,", "which the coordinator opens", False),
     "veiled": ("the total over all {m} silos,", "which the silos alone open", False),
     "compared": ("a sign only,", "found in secret by the silos", False),
+    "computed": ("a result only,", "computed in secret by the silos", False),
     "disclosed": ("the coordinator sees", "this silo’s own numbers", True),
     "exchanged": ("neighbouring silos see", "this silo’s own numbers", True),
     "in clear": ("the coordinator sees", "this silo’s own numbers", True),

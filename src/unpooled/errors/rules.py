@@ -349,7 +349,8 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
         "two_parties": (
             "secure comparisons need three parties: of two, each would see all values",
             "Add a silo, let the coordinator compute as a declared third "
-            '(allow_coordinator_party=True), or use comparison="summed".',
+            '(allow_coordinator_party=True), or use comparison="summed" or '
+            'open="covariance".',
         ),
         "committee": (
             "with more than five silos, a committee named in every roster must compute "
@@ -360,7 +361,7 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
         "mpc": (
             "MPyC, which secure comparisons need, is not installed in the silo",
             'Install it there with pip install "unpooled[mpc]", or use '
-            'comparison="summed".',
+            'comparison="summed" or open="covariance".',
         ),
         "psi": (
             "rbcl, which matching rows by ids needs, is not installed in the silo",

@@ -31,7 +31,6 @@ from unpooled.linalg.settled import Hint, checking
 from unpooled.party.following import Outcome, StudyText
 from unpooled.protocol.following import (
     REACHED,
-    SIGNS,
     Call,
     Expected,
     OpenedRound,
@@ -328,9 +327,8 @@ def _results(
 ) -> dict[str, Any]:
     """Return what a round gave, as the coordinator has it."""
     step, sizes = call.step, call.sizes(runner.parties)
-    if step.polynomial is not None:
-        ((name, _),) = step.declared.items()
-        return {name: opened.words[SIGNS].astype(bool)}
+    if step.computation is not None:
+        return dict(step.computation.opened(opened.words, list(step.declared)))
     request = call.request(
         study=runner.study,
         session=opened.session,

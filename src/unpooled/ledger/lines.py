@@ -8,7 +8,9 @@ from typing import Any, final
 from unpooled.errors import StudyError
 
 Bytes = bytes  # a line has a field of that name
-VISIBILITIES = "summed opened veiled disclosed kept exchanged compared public".split()
+VISIBILITIES = (
+    "summed opened veiled disclosed kept exchanged compared computed public".split()
+)
 _TEXTS = ("study", "step", "name", "dtype", "visibility", "direction", "time", "hash")
 _OF_SEAL = ("key", "sequence", "digest", "signature")
 # Parties do not sign `parties`, `time` and `hash`, which the coordinator adds.
@@ -78,7 +80,8 @@ class Release:
         Bytes on the wire per party; 0 for arrays that stay in the silo.
     visibility : str
         "summed", "veiled" (the parties alone open the total), "disclosed", "kept",
-        "exchanged", "compared" or "public".
+        "exchanged", "compared", "computed" (a result of totals that stayed in secret
+        sharing) or "public".
     direction : str
         "out" of the silo, or "in" to it (arguments, and arrays that are kept there).
     parties : tuple of str

@@ -24,7 +24,6 @@ from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.rules.policy import Policy
 from unpooled.protocol.following import (
     REACHED,
-    SIGNS,
     Call,
     Expected,
     OpenedRound,
@@ -191,8 +190,8 @@ class AnsweredRound:
         here = request.session, request.round, request.step, request.to
         if (opened.session, opened.round, opened.step, opened.to) != here:
             raise Refusal("not_followed")
-        if self.step.polynomial is not None:
-            self._check_signs(opened)
+        if self.step.computation is not None:
+            self._check_computed(opened)
         elif self.step.verb == "summed":
             self._check_totals(opened)
         elif self.step.verb == "disclosed":
@@ -243,12 +242,16 @@ class AnsweredRound:
             digests = {name: digest(words.data) for name, words in arrays.items()}
             self._check_signed(opened, party, "released", "request", digests)
 
-    def _check_signs(self, opened: OpenedRound) -> None:
+    def _check_computed(self, opened: OpenedRound) -> None:
+        computation, words = self.step.computation, opened.words
+        assert computation is not None, "the step declares one"
         committee = self.roster.part(self.parties).committee or self.parties
-        if set(opened.words) != {SIGNS} or set(opened.signed) != set(committee):
+        shapes = {name: form.shape for name, form in self.forms.items()}
+        found = {name: (array.shape, array.dtype) for name, array in words.items()}
+        if found != computation.forms(shapes) or set(opened.signed) != set(committee):
             raise Refusal("wrong_total")
+        digests = {name: digest(array.data) for name, array in words.items()}
         for party in committee:
-            digests = {SIGNS: digest(opened.words[SIGNS].data)}
             self._check_signed(opened, party, "compared", "about", digests)
 
     def _check_signed(

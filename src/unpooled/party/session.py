@@ -356,7 +356,7 @@ class Session:
             name: WireFormat.of(declared, sizes, public)
             for name, declared in step.declared.items()
         }
-        if step.polynomial is not None:
+        if step.computation is not None:
             context = self._views.origins.bound(request.context(""))
             header["shares"] = self.computing.take(step, sizes, totals, context)
         else:

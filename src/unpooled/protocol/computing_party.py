@@ -1,11 +1,11 @@
-"""A party's part in secure comparisons.
+"""A party's part in secure comparisons and other joint computations.
 
 offer  ── port and a certificate, sealed for each peer ──> coordinator ──> begin
-test   ── the parties' processes prove that their signs are exact
+test   ── the parties' processes prove that their arithmetic is exact
 step   ── a computing party's integers wait until the round is written down; those of
           any other party leave as shares, sealed for each computing party
 shares ── the shares of parties that do not compute, where there are any
-signs  ── the result of the processes, the same at every party
+signs  ── the result of the processes, signs or others, the same at every party
 
 The processes' streams go straight to each other on one machine, and between
 organisations through a tunnel (`unpooled.secure.comparison.relayed_streams`).
@@ -23,9 +23,12 @@ from unpooled.ledger import canonical
 from unpooled.protocol.message import Message
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step
-from unpooled.protocol.wire_format import WireFormat
 from unpooled.secure.comparison.integer_masks import covered
-from unpooled.secure.comparison.polynomial import Polynomial
+from unpooled.secure.comparison.joint_computation import (
+    JointComputation,
+    Rows,
+    Shapes,
+)
 from unpooled.secure.comparison.protocol import Computation
 from unpooled.secure.comparison.relayed_streams import (
     HOME,
@@ -33,7 +36,7 @@ from unpooled.secure.comparison.relayed_streams import (
     SocketAddress,
     Tunnel,
 )
-from unpooled.secure.comparison.secret_sharing import Rows, added, shares
+from unpooled.secure.comparison.secret_sharing import added, shares
 from unpooled.secure.keys.agreement import KEY_BYTES, open_sealed, seal_for
 from unpooled.secure.keys.roster import FEWEST_COMPUTING
 
@@ -77,9 +80,10 @@ class ComputingParty:
         self._everybody, self._committee = tuple(parties), tuple(committee)
         self._computation: Computation | None = None
         self._tunnel: Tunnel | None = None
-        # Polynomial, this party's integers, and the context that shares are sealed for.
-        self._waiting: list[tuple[Polynomial, Rows, bytes]] = []
-        # Requests of batches whose signs are not collected yet, in their order.
+        # The computation, the shapes of what it opens, this party's integers, and the
+        # context that shares are sealed for.
+        self._waiting: list[tuple[JointComputation, Shapes, Rows, bytes]] = []
+        # Requests of batches whose results are not collected yet, in their order.
         self._requests: list[str] = []
         self._taken = False
 
@@ -105,9 +109,8 @@ class ComputingParty:
         if kind == "shares":
             self._hand_over(header["shares"])
             return {"kind": "shared"}, {}
-        negative, spent = computation.signs(lost=self._silence())
-        found = {"negative": negative.astype(np.uint8)}
-        # Signed with the signs, so that a silo can check which batch they belong to.
+        found, spent = computation.found(lost=self._silence())
+        # Signed with the result, so that a silo can check which batch they belong to.
         about = self._requests.pop(0) if self._requests else ""
         return {"kind": "compared", "spent": spent, "about": about}, found
 
@@ -123,27 +126,30 @@ class ComputingParty:
         They are masked for the context, which holds the whole request; the
         coordinator's zeros need no masks, and have no keys.
         """
-        polynomial, (declared,) = step.polynomial, step.declared.values()
-        if polynomial is None or set(totals) != set(polynomial.names):
+        computation = step.computation
+        if computation is None or set(totals) != set(computation.names):
             raise Refusal("declaration")
-        form = WireFormat.of(declared, sizes, {})
-        rows = polynomial.integers({n: form.checked(v) for n, v in totals.items()})
+        shapes = step.shapes(sizes)
+        parts = {name: np.asarray(part, dtype=float) for name, part in totals.items()}
+        if {part.shape for part in parts.values()} != {computation.input_shape(shapes)}:
+            raise Refusal("declaration")
+        rows = computation.integers(parts)
         if context:
             keys = {p: self._keys[p] for p in self._everybody if p != self._party}
-            rows = covered(rows, polynomial, self._party, keys, context)
+            rows = covered(rows, computation, self._party, keys, context)
         if self._party in self._committee:
-            self._waiting.append((polynomial, rows, context))
+            self._waiting.append((computation, shapes, rows, context))
             self._requests.append("")
             self._taken = True
             return {}
         if not self._committee:
             raise Refusal("committee")
-        parts = shares(rows, len(self._committee), polynomial)
+        dealt = shares(rows, len(self._committee), computation)
         return {
             peer: seal_for(
                 self._keys[peer], part, _about("shares", self._party, peer, context)
             ).hex()
-            for peer, part in zip(self._committee, parts, strict=True)
+            for peer, part in zip(self._committee, dealt, strict=True)
         }
 
     def proceed(self, request: str = "") -> None:
@@ -233,13 +239,13 @@ class ComputingParty:
         if set(sealed) != set(self.outsiders) or self._computation is None:
             raise Refusal("out_of_order")
         while self._waiting:
-            polynomial, rows, context = self._waiting.pop(0)
+            computation, shapes, rows, context = self._waiting.pop(0)
             for peer, words in sealed.items():
                 what = _about("shares", peer, self._party, context)
                 sealed_for_me = bytes.fromhex(words[self._party])
                 share = open_sealed(self._keys[peer], sealed_for_me, what)
-                rows = added(rows, share, polynomial)
-            self._computation.ask(polynomial, rows)
+                rows = added(rows, share, computation)
+            self._computation.ask(computation, rows, shapes)
 
     def _silence(self) -> Callable[[], bool]:
         """Return a function: whether the peers have been silent for too long."""

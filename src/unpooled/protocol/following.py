@@ -22,8 +22,6 @@ from unpooled.protocol.message import digest
 from unpooled.protocol.topology import Graph
 from unpooled.protocol.view_operations import Operation, array_digest, view_digest
 
-# The array of signs in a reply of a party that computes.
-SIGNS = "negative"
 # In a model's record: the state of a stopped search that a fit continues.
 REACHED = "reached"
 _MODEL, WORDS, _HINT = "model.", "opened.", "hint."
@@ -125,12 +123,13 @@ class OpenedRound:
         Who can open its totals.
     words : mapping of str to array
         Of a summed step the words of each total. Of a disclosed step each party's
-        array as ``party/name``. Of a compared step the signs.
+        array as ``party/name``. Of a compared or a computed step what
+        the computing parties opened.
     sealed : mapping of str to mapping of str to str
         By party and name, the party's sealed sums of its own words, hexadecimal.
     signed : mapping of str to (bytes, bytes)
-        Of disclosed values and of signs: the text that each party signed, and its
-        signature.
+        Of disclosed values, and of what computing parties opened: the text that each
+        party signed, and its signature.
     hints : sequence of Hint
         Decompositions, in the order in which the program computes them.
     """

@@ -67,16 +67,15 @@ def ledger_lines(
             kept = sent(dtype="float64", bytes=0, visibility="kept", direction="in")
             lines.append((kept, ""))
             continue
-        if step.polynomial is not None:
+        if step.computation is not None:
             # Shares, to the other parties: no array of the message.
-            size = step.polynomial.bytes(form.n_numbers, len(parties))
-            compared = sent(
-                dtype=f"int{step.polynomial.bits}",
-                bytes=size // step.polynomial.rounds,
+            shares = sent(
+                dtype=f"int{step.computation.bits}",
+                bytes=step.computation.bytes(name, form.shape, len(parties)),
                 visibility=step.verb,
                 direction="out",
             )
-            lines.append((compared, ""))
+            lines.append((shares, ""))
             continue
         dtype, size, visibility = "float64", 8 * form.n_numbers, step.verb
         if step.verb == "exchanged":
@@ -95,7 +94,7 @@ def ledger_lines(
         )
         lines.append((released, name))
     # A batch of comparisons takes many rounds, each with a line of its own.
-    turns = step.polynomial.rounds if step.polynomial is not None else 1
+    turns = step.computation.rounds if step.computation is not None else 1
     last, source = lines[-1]
     later = range(request.round + 1, request.round + turns)
     return [*lines, *((replace(last, round=number), source) for number in later)]

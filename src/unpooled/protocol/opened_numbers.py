@@ -102,6 +102,14 @@ def numbers_of_lines(lines: Iterable[Release]) -> tuple[float, int]:
     return numbers, people
 
 
+def messages_of(line: Release) -> int:
+    """Return how many messages processes send within a round to compute an array."""
+    with suppress(ReleaseRefusedError):
+        if (computation := find_step(line.step).computation) is not None:
+            return computation.messages(line.name, line.shape)
+    return 0
+
+
 def _numbers(verb: str, declared: Declared, shape: tuple[int, ...]) -> float:
     if verb == "exchanged" or declared.noise is not None or declared.veiled:
         return 0.0

@@ -34,11 +34,14 @@ from unpooled.protocol.declaration import (
     release,
     stays,
 )
+from unpooled.secure.comparison.joint_computation import JointComputation
 from unpooled.secure.comparison.polynomial import Polynomial
+from unpooled.secure.comparison.shared_eigenpairs import SharedEigenpairs
 
 # Everything that an author of steps needs.
-__all__ = ["LIBRARY", "Declared", "Polynomial", "Step"]
-__all__ += ["check_installed", "compared", "derived", "disclosed", "exchanged"]
+__all__ = ["LIBRARY", "Declared", "Polynomial", "SharedEigenpairs", "Step"]
+__all__ += ["check_installed", "compared", "computed", "derived", "disclosed"]
+__all__ += ["exchanged"]
 __all__ += ["find_step", "kept", "named_for", "public", "release", "stays"]
 __all__ += ["steps_of", "summed"]
 
@@ -64,7 +67,7 @@ class Step:
     name : str
         "pca.local_total" for the library's own, the full dotted name for others.
     verb : str
-        "summed", "disclosed", "kept", "exchanged", "compared" or "derived".
+        "summed", "disclosed", "kept", "exchanged", "compared", "computed" or "derived".
     by : str
         "rows" when additive over rows, "party" when it needs the silo's rows together.
     takes : mapping of str to Public
@@ -74,7 +77,9 @@ class Step:
         Whether X may be a SciPy array in CSR form; others get dense blocks.
     fitted_by, by_column, by_pattern, affine, own_rows, of_source, from_noise : see
         `derived`
-    polynomial : Polynomial or None, whose sign is learned of a compared step
+    computation : JointComputation or None
+        Of a compared step the polynomial whose sign is opened, of a computed step what
+        is opened of its totals.
     reuses : bool
         The silo keeps the totals, and runs the step on new rows only.
     between_two : bool
@@ -104,7 +109,7 @@ class Step:
     own_rows: bool = False
     of_source: bool = False
     from_noise: bool = False
-    polynomial: Polynomial | None = None
+    computation: JointComputation | None = None
     reuses: bool = False
     between_two: bool = False
     settings: tuple[str, ...] = ()
@@ -121,6 +126,10 @@ class Step:
     def leaves(self) -> dict[str, Declared]:
         """The arrays that are sent."""
         return {name: d for name, d in self.declared.items() if not d.kept}
+
+    def shapes(self, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+        """Return the shape of each array that is sent, or that is computed."""
+        return {name: one.shape(sizes) for name, one in self.leaves.items()}
 
     def sizes(
         self, n_features: int, public: Mapping[str, Any], n_rows: int | None = None
@@ -241,7 +250,35 @@ def compared(
 
     def declare(function: Callable[..., Any]) -> Step:
         step = summed(by=by, takes=takes, **declared)(function)
-        return replace(step, verb="compared", polynomial=polynomial)
+        return replace(step, verb=polynomial.verb, computation=polynomial)
+
+    return declare
+
+
+def computed(
+    computation: SharedEigenpairs,
+    *,
+    by: str = "rows",
+    takes: Mapping[str, str | Public] | None = None,
+    **declared: Any,
+) -> Callable[[Callable[..., Any]], Step]:
+    """Declare a step whose total stays in secret sharing; a result of it is opened.
+
+    Parameters
+    ----------
+    computation : SharedEigenpairs
+        What the parties compute together of the array that the step returns.
+    by, takes
+        As of `summed`.
+    **declared : str or Declared
+        The arrays that the computation opens.
+    """
+    if set(declared) != {computation.vectors, computation.values}:
+        raise TypeError(f"The computation opens two arrays, not {sorted(declared)}.")
+
+    def declare(function: Callable[..., Any]) -> Step:
+        step = summed(by=by, takes=takes, **declared)(function)
+        return replace(step, verb=computation.verb, computation=computation)
 
     return declare
 

@@ -373,7 +373,7 @@ def check_steps(trial: Trial) -> None:
     for call in recorder.calls:
         step, selection = call.step, call.operations[0]
         from_rows = {"X", "cells", "y"} & set(step.reads) and "kept" not in step.reads
-        if not from_rows or step.polynomial is not None or len(call.operations) > 1:
+        if not from_rows or step.computation is not None or len(call.operations) > 1:
             continue
         if any(isinstance(value, Veiled) for value in call.public.values()):
             continue

@@ -150,7 +150,7 @@ def test_many_silos_without_a_committee_are_refused(rows):
 
 
 def test_declared_polynomials_are_the_slope_of_the_likelihood():
-    declared = signs_in_secret.compared_slopes.polynomial
+    declared = signs_in_secret.compared_slopes.computation
     assert declared is not None
     assert declared.names == ("u", "psi", "squares", "slope", "products")
     means = {name: np.array([value]) for name, value in

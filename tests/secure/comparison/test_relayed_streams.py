@@ -133,7 +133,8 @@ def signs(parties, x):
     for number, one in enumerate(parties):
         own = {"x": x if number == 0 else np.zeros_like(x)}
         one.ask(CUBE, CUBE.integers(own))
-    return [one.signs(timeout=60.0)[0].tolist() for one in parties]
+    found = [one.found(timeout=60.0)[0] for one in parties]
+    return [CUBE.opened(words, ["sign"])["sign"].tolist() for words in found]
 
 
 def test_real_processes_compute_through_it(relay, parties):
@@ -159,7 +160,7 @@ def test_whatever_breaks_ends_at_all_parties_soon(relay, parties, harm):
     for number, one in enumerate(parties):
         one.ask(CUBE, CUBE.integers({"x": np.full(3, float(number))}))
         with pytest.raises(AggregationError, match="stopped computing"):
-            one.signs(timeout=60.0)
+            one.found(timeout=60.0)
 
     assert time.monotonic() - began < 30.0
 
@@ -172,4 +173,4 @@ def test_silence_is_noticed(relay, parties):
         one.ask(CUBE, CUBE.integers({"x": np.ones(3)}))
 
     with pytest.raises(AggregationError, match="stopped computing"):
-        parties[0].signs(timeout=60.0, lost=lambda: tunnel.silent_for > 2.0)
+        parties[0].found(timeout=60.0, lost=lambda: tunnel.silent_for > 2.0)

@@ -30,7 +30,7 @@ from unpooled.federation.matching import with_matching
 from unpooled.federation.planning.plan import Plan
 from unpooled.ledger import Ledger, Release
 from unpooled.protocol.block_levels import counting, held
-from unpooled.protocol.following import SIGNS, Call
+from unpooled.protocol.following import Call
 from unpooled.protocol.ledger_lines import lines_of_all
 from unpooled.protocol.message import encode
 from unpooled.protocol.privacy_cost import spent
@@ -182,12 +182,9 @@ class DryRun(RoundRunner):
             self._relay.carry(step, call.topology, sizes, None)
             return {}
         of_total = sizes[self.parties[0]]
-        if step.polynomial is not None:
-            self._round += step.polynomial.rounds - 1
-            return {
-                name: np.zeros(declared.shape(of_total), bool)
-                for name, declared in step.declared.items()
-            }
+        if step.computation is not None:
+            self._round += step.computation.rounds - 1
+            return dict(step.computation.placeholders(step.shapes(of_total)))
         if step.verb == "disclosed":
             return {party: self._values(request, step, sizes[party]) for party in sizes}
         return self._values(request, step, of_total)
@@ -199,11 +196,12 @@ class DryRun(RoundRunner):
         if not self.follows or step.verb in ("kept", "exchanged"):
             return {}
         of_total, words = sizes[min(sizes)], dict[str, Array]()
+        if step.computation is not None:
+            forms = step.computation.forms(step.shapes(of_total))
+            return {name: np.zeros(*form) for name, form in forms.items()}
         for name, declared in step.leaves.items():
             form = WireFormat.of(declared, of_total, request.public)
-            if step.polynomial is not None:
-                words[SIGNS] = np.zeros(form.shape, np.uint8)
-            elif step.verb == "disclosed":
+            if step.verb == "disclosed":
                 for party, own in sizes.items():
                     form = WireFormat.of(declared, own, request.public)
                     words[f"{party}/{name}"] = np.zeros(*form.words(None))

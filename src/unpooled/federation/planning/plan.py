@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, final
 
 from unpooled.ledger import Ledger, Release, shape_text
 from unpooled.ledger.notebook import html_table
-from unpooled.protocol.opened_numbers import SHARE, numbers_of_lines
+from unpooled.protocol.opened_numbers import SHARE, messages_of, numbers_of_lines
 from unpooled.protocol.privacy_cost import Spent, spent
 
 if TYPE_CHECKING:
@@ -91,12 +91,14 @@ class Plan:
 
     @property
     def seconds(self) -> float:
-        """Estimated time of rounds and secure comparisons, without work on rows."""
-        compared = [line for line in self.releases if line.visibility == "compared"]
-        secret = len({line.round for line in compared})
+        """Estimated time of rounds and secure computation, without work on rows."""
+        kinds = ("compared", "computed")
+        lines = [line for line in self.releases if line.visibility in kinds]
+        compared = len({x.round for x in lines if x.visibility == "compared"})
+        within = sum(messages_of(line) for line in lines)
         # Messages between computing processes go one way: half a latency each.
-        waits = (self.rounds - secret + secret / 2.0) * self.latency
-        return waits + _SECONDS_PER_BYTE * sum(line.bytes for line in compared)
+        waits = (self.rounds - compared + (compared + within) / 2.0) * self.latency
+        return waits + _SECONDS_PER_BYTE * sum(line.bytes for line in lines)
 
     @property
     def numbers(self) -> float:

@@ -10,6 +10,7 @@ opened as a total over all silos only. `PCA._fit` has these rounds; the other so
 lead to the same components another way, each in a file of this folder:
 
     krylov        row partitions with many columns: products S V, never S
+    components_only   S in secret sharing: components and variances are opened
     compression   S rounded to few bits, or of low rank
     private       S with the noise of differential privacy
     columns       column partitions: the Gram matrix, or its products with blocks
@@ -42,6 +43,7 @@ from unpooled.models.base import FederatedEstimator, check_federation
 from unpooled.models.moments import MEAN, local_scatter, local_squares, pooled_mean
 from unpooled.models.pca import (
     columns,
+    components_only,
     compression,
     gossip,
     krylov,
@@ -214,6 +216,10 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     rank : int or None, default None
         Each silo discloses the `rank` directions in which its own rows vary most,
         instead of its part of a sum. Every silo must allow it.
+    open : {"covariance", "components"}, default "covariance"
+        What is opened of the p × p scatter: all of it, or only the components and
+        variances that are computed of it in secret sharing among at least three silos'
+        processes, for at most 100 columns; see `unpooled.models.pca.components_only`.
     topology : {"complete", "ring", "star"} or mapping, default "complete"
         Of "gossip": the neighbours of each silo, as in `Federation.exchange`.
     standard_errors : bool or "variances", default False
@@ -259,7 +265,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     eigenvalues_ : (l,) array
         All variances that the fit found, at least k, at most min(N, p), in descending
         order; the first k are `explained_variance_`. "covariance_eigh" finds all of up
-        to 256 columns. Not with "krylov", "gossip", `bits` or `rank`, which find k.
+        to 256 columns. Not with "krylov", "gossip", `bits`, `rank` or
+        ``open="components"``, which find k.
     feature_variance_ : (p,) array
         Variance of each column, with denominator N - 1. Not with `privacy`, nor on a
         column partition.
@@ -366,6 +373,13 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     model, and its file, have numbers that follow from these totals beyond the k
     components asked for: `eigenvalues_` and `feature_variance_`.
 
+    With ``open="components"`` no scatter is released: N, the column sums and the sums
+    of squares as totals, then the k components and their variances, and nothing between
+    (fewer than half of the computing silos together learn no more). Components are
+    within 1e-9 of the pooled ones, as angles, where variances differ by 1 % from the
+    next. A component whose variance is within 0.011 % of the next one's is not opened,
+    and the fit ends there.
+
     With ``n_components="press"`` the same totals of all rows without each fold too:
     ``cv + 1`` times the numbers of a fit.
 
@@ -430,7 +444,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     _steps = (
         *(moments.local_total, moments.local_squares, moments.local_scatter),
         *(krylov, columns, gossip, compression, private, private_power),
-        *(update, likelihood),
+        *(components_only, update, likelihood),
         *(standard_errors, outliers),
     )
 
@@ -445,6 +459,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         privacy: Any = None,
         bits: int = 64,
         rank: int | None = None,
+        open: str = "covariance",
         topology: Any = "complete",
         standard_errors: Any = False,
         outliers: bool = False,
@@ -460,6 +475,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         self.privacy = privacy
         self.bits = bits
         self.rank = rank
+        self.open = open
         self.topology = topology
         self.standard_errors = standard_errors
         self.outliers = outliers
@@ -497,6 +513,13 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
                 )
         elif self.bits < 64 or self.rank is not None:
             found, exact = ", from a cross-product matrix of reduced precision", False
+        elif self.open == "components":
+            found = ", of which only components and variances were opened"
+            works.append(
+                "Froelicher D, Cho H, Edupalli M, et al. Scalable and "
+                "privacy-preserving federated principal component analysis. IEEE "
+                "Symposium on Security and Privacy 2023: 1908-1925."
+            )
         elif self.svd_solver == "gossip":
             found = ", by block Krylov iterations among neighbouring silos"
             works.append(
@@ -632,6 +655,15 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
             svd_solver=self.svd_solver,
         )
         of_rows = self._is_compressed() or self.privacy is not None
+        own = self.standard_errors is False and not self.outliers
+        own &= self.svd_solver in ("auto", "covariance_eigh")
+        components_only.check_components_only(
+            self.open,
+            self.n_components,
+            partition=federation.partition,
+            defaults=own and not of_rows,
+            n_features=federation.n_features,
+        )
         if federation.partition == "columns" and of_rows:
             raise DataError(
                 "bits, rank and privacy are about a row partition's scatter."
@@ -693,6 +725,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
             return "private"
         if self._is_compressed():
             return "compressed"
+        if self.open == "components":
+            return "components only"
         if self.standard_errors or self.outliers or isinstance(self.n_components, str):
             return "covariance_eigh"
         if self.svd_solver != "auto":
@@ -709,6 +743,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         if solver == "private":
             privacy = GaussianPrivacy.of(self.privacy)
             return private.private(federation, wanted, privacy, self.random_state)
+        if solver == "components only":
+            return components_only.components_only(federation, wanted)
         if solver == "compressed":
             return compression.compressed(
                 federation, wanted, bits=self.bits, rank=self.rank
@@ -917,10 +953,11 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         """Refuse fits whose moments were not exact, or were never formed."""
         if federation.partition != "rows":
             raise DataError("update is for silos with rows of their own; fit anew.")
-        if self.privacy is not None or self._is_compressed():
+        opens = self.open == "components"
+        if self.privacy is not None or self._is_compressed() or opens:
             raise DataError(
-                "update takes exact moments: fit with privacy, bits and rank at their "
-                "defaults, or fit anew."
+                "update takes exact moments: fit with privacy, bits, rank and open at "
+                "their defaults, or fit anew."
             )
         if self.n_components == "press":
             raise DataError(

@@ -97,7 +97,7 @@ class CountsFirst:
             than it has itself.
         """
         # What a silo discloses, or has alone, no other silo adds to.
-        alone = self._alone or step.verb not in ("summed", "compared")
+        alone = self._alone or step.verb not in ("summed", "compared", "computed")
         counted: dict[str, dict[str, Array]] = {}
         for name, declared in step.declared.items():
             if declared.counts in ("cells", "classes"):

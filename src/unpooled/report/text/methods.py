@@ -94,6 +94,11 @@ def _how(facts: Facts, cited: Callable[..., str]) -> str:
         )
     if "compared" in kinds:
         parts.append("signs of totals were found by secure multi-party computation")
+    if "computed" in kinds:
+        parts.append(
+            "results of a total that stayed in secret sharing were found by secure "
+            "multi-party computation"
+        )
     if kinds & {"disclosed", "exchanged"}:
         parts.append("some results of single organisations were disclosed as they are")
     text = "; ".join(parts)

@@ -92,6 +92,8 @@ def people_answer(facts: Facts) -> Answer:
     shares = ""
     if any(x.visibility == "compared" for x in out):
         shares = ", and shares of secret comparisons of such totals"
+    if any(x.visibility == "computed" for x in out):
+        shares += ", and shares of a total of which only results were opened"
     return Answer(
         "No person’s data left a silo.",
         f"All that left were masked parts of totals over all {m} silos{shares}; no "
@@ -118,6 +120,7 @@ def _who_could_open(facts: Facts, lines: Sequence[Release]) -> str:
             lambda x: masked and x.visibility == "veiled",
         ),
         ("Compared in secret, and never opened", _is("compared")),
+        ("Computed together in secret, and opened to all", _is("computed")),
     ]
     found = []
     for way, chosen in ways:

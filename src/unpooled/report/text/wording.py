@@ -33,6 +33,11 @@ _FATES: Mapping[tuple[str, str], tuple[str, bool]] = {
         "Never opened: all silos learn only the sign of a result.{computed_for}",
         False,
     ),
+    ("out", "computed"): (
+        "Computed together from a total that stayed shared among the silos: only these "
+        "numbers were opened, to all.{computed_for}",
+        False,
+    ),
     ("out", "incomplete"): (
         "Never opened: without a part from every silo the masks do not cancel.",
         False,
@@ -68,6 +73,10 @@ _FATES: Mapping[tuple[str, str], tuple[str, bool]] = {
     ),
     ("in", "compared"): (
         "Signs that the computing silos found, under their signatures.",
+        False,
+    ),
+    ("in", "computed"): (
+        "Results that the computing silos found together, under their signatures.",
         False,
     ),
     ("in", "masked parts"): (

@@ -5,25 +5,28 @@
     party 3:  x_3 - r_13 - r_23
 
 These are the masks of `unpooled.secure.sums.masking`, with the same keys, over the
-integers. Masks do not change the signs, which are of polynomials of totals. They answer
-two attacks. Without masks, a coordinator could send different requests to the parties
-and learn the sign of a polynomial that no honest request is about; with masks, which
-depend on the request, those of different requests do not cancel, and the sign is that
-of noise. And a majority of the computing parties, which can reconstruct another party's
+integers. Masks do not change a result, which is computed of totals. They answer two
+attacks. Without masks, a coordinator could send different requests to the parties and
+learn the sign of a polynomial that no honest request is about; with masks, which depend
+on the request, those of different requests do not cancel, and the sign is that of
+noise. And a majority of the computing parties, which can reconstruct another party's
 input, finds it under the masks that this party shares with the rest.
 """
 
 from collections.abc import Mapping
 from io import BytesIO
 
-from unpooled.secure.comparison.polynomial import STATISTICAL_BITS, Polynomial
-from unpooled.secure.comparison.secret_sharing import Rows
+from unpooled.secure.comparison.joint_computation import (
+    STATISTICAL_BITS,
+    JointComputation,
+    Rows,
+)
 from unpooled.secure.sums.masking import key_stream
 
 
 def covered(
     rows: Rows,
-    polynomial: Polynomial,
+    computation: JointComputation,
     party: str,
     keys: Mapping[str, bytes],
     context: bytes,
@@ -33,8 +36,8 @@ def covered(
     Parameters
     ----------
     rows : list of list of int
-        The integers, one list per name, as `Polynomial.integers` returns them.
-    polynomial : Polynomial
+        The integers, one list per name, as `JointComputation.integers` returns them.
+    computation : JointComputation
         Determines the size of the masks by its ring.
     party : str
         This party's name.
@@ -44,7 +47,7 @@ def covered(
         The request as this party received it.
     """
     # A range 2^64 times that of the integers hides them, statistically.
-    width = (polynomial.bits + STATISTICAL_BITS + 7) // 8
+    width = (computation.bits + STATISTICAL_BITS + 7) // 8
     size, masked = width * sum(map(len, rows)), [list(row) for row in rows]
     for peer, key in keys.items():
         stream = BytesIO(key_stream(key, b"integers" + context, size))

@@ -1,8 +1,8 @@
-"""The process in which one party computes signs with the others, by MPyC.
+"""The process in which one party computes with the others, by MPyC.
 
-    parent ── the password of the key, then one JSON line per batch with integers and
-              a polynomial ──> stdin
-    stdout ── one JSON line per batch with the signs and their cost ──> parent
+    parent ── the password of the key, then one JSON line per batch with integers, the
+              name of a computation and its constants ──> stdin
+    stdout ── one JSON line per batch with what was opened, and the cost ──> parent
     MPyC   <── shares over TLS, on the ports of the command line ──> the other parties
 
 MPyC keeps one global state per process and logs to standard error, so each party
@@ -20,7 +20,12 @@ import ssl
 import sys
 import threading
 import time
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TextIO
+
+import numpy as np
+
+from unpooled.secure.comparison.matrix_powers import eigenpairs
 
 # With --mix32-64bit, arrays of peers are read as numbers, without these functions.
 _FORBIDDEN = ("loads", "load", "Unpickler")
@@ -54,10 +59,10 @@ async def _serve(mpc: Any, sent: list[int], answers: TextIO) -> None:
     while True:
         batch = await batches.get()
         before = _cost(mpc, sent)
-        signs = await _signs(mpc, batch)
+        found = await _COMPUTATIONS[batch["computation"]](mpc, batch)
         after = _cost(mpc, sent)
         spent = [b - a for a, b in zip(before, after, strict=True)]
-        line = json.dumps({"negative": signs, "spent": spent})
+        line = json.dumps({"found": found, "spent": spent})
         print(line, file=answers, flush=True)
 
 
@@ -68,17 +73,15 @@ def _read(loop: Any, batches: "asyncio.Queue[dict[str, Any]]") -> None:
     os._exit(0)
 
 
-async def _signs(mpc: Any, batch: dict[str, Any]) -> list[bool]:
+async def _signs(mpc: Any, batch: dict[str, Any]) -> dict[str, Any]:
     """Return whether each value of the polynomial of the totals is negative."""
-    import numpy as np
-
     kind = mpc.SecInt(batch["bits"])
     integers = np.array([list(map(int, row)) for row in batch["values"]], dtype=object)
     shared = mpc.input(kind.array(integers))
     total = sum(shared[1:], shared[0])
     value = _polynomial(mpc, total, batch["terms"])
     opened = await mpc.output(mpc.np_sgn(value, LT=True))
-    return [int(sign) != 0 for sign in np.asarray(opened).reshape(-1)]
+    return {"negative": [int(sign) != 0 for sign in np.asarray(opened).reshape(-1)]}
 
 
 def _polynomial(mpc: Any, total: Any, terms: list[Any]) -> Any:
@@ -95,6 +98,12 @@ def _polynomial(mpc: Any, total: Any, terms: list[Any]) -> Any:
     for (coefficient, _), row in zip(terms, factors, strict=True):
         value = value + (row[0] * int(coefficient) if row else int(coefficient))
     return value
+
+
+_COMPUTATIONS: Mapping[str, Callable[[Any, dict[str, Any]], Awaitable[Any]]] = {
+    "signs": _signs,
+    "eigenpairs": eigenpairs,
+}
 
 
 def _unseal_keys(password: str) -> None:

@@ -5,17 +5,24 @@ states the bits after the point and the size of the ring.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
 from unpooled.arrays import Array
 from unpooled.errors import AggregationError
+from unpooled.secure.comparison.joint_computation import (
+    STATISTICAL_BITS,
+    JointComputation,
+    Rows,
+    Shape,
+    Shapes,
+)
 
-# Statistical security: opened intermediate values are within 2^-64 of noise.
-STATISTICAL_BITS = 64
+# The array of signs in a reply of a party that computes.
+_SIGNS = "negative"
 # Rounds besides the products of the polynomial and the tree over the bits: shares of
 # the input, random bits, opened differences, and the signs.
 _OTHER_ROUNDS = 4
@@ -23,7 +30,7 @@ _OTHER_ROUNDS = 4
 
 @final
 @dataclass(frozen=True)
-class Polynomial:
+class Polynomial(JointComputation):
     """The polynomial that is compared with zero, declared with a step.
 
     Attributes
@@ -42,6 +49,7 @@ class Polynomial:
     weights: Mapping[str, int]
     fraction: int
     bits: int
+    verb = "compared"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -55,14 +63,19 @@ class Polynomial:
         tree = math.ceil(math.log2(self.bits + 1))
         return _OTHER_ROUNDS + tree + math.ceil(math.log2(max(degree, 1)))
 
-    def bytes(self, numbers: int, n_parties: int) -> int:
-        """Return roughly the bytes that a party sends for a batch, for the plan."""
+    def bytes(self, name: str, shape: Shape, n_parties: int) -> int:
+        """Return roughly the bytes that a party sends in a round of a batch."""
         # For each bit a random bit, its square, and a node of the tree: about two field
         # elements for each peer, as measured.
         element = (self.bits + STATISTICAL_BITS + 9) // 8
-        return 2 * numbers * (n_parties - 1) * element * self.bits
+        batch = 2 * math.prod(shape) * (n_parties - 1) * element * self.bits
+        return batch // self.rounds
 
-    def integers(self, totals: Mapping[str, Array]) -> list[list[int]]:
+    def input_shape(self, shapes: Shapes) -> Shape:
+        """Return the shape of each total: that of the signs."""
+        return next(iter(shapes.values()))
+
+    def integers(self, totals: Mapping[str, Array]) -> Rows:
         """Return this party's part of the totals as integers, one list per name."""
         rows = []
         for name, weight in self.weights.items():
@@ -74,6 +87,34 @@ class Polynomial:
             shift = self.fraction * weight
             rows.append([_rounded(float(value), shift) for value in values])
         return rows
+
+    def job(self, rows: Rows, shapes: Shapes) -> dict[str, Any]:
+        """Return the message for the process: integers and terms."""
+        return {
+            "computation": "signs",
+            "bits": self.bits,
+            "values": [list(map(str, row)) for row in rows],
+            "terms": [[str(c), factors] for c, factors in self.scaled_terms()],
+        }
+
+    def words(self, found: Mapping[str, Any]) -> dict[str, Array]:
+        """Return the signs as the reply has them."""
+        return {_SIGNS: np.array(found[_SIGNS], dtype=bool).astype(np.uint8)}
+
+    def forms(self, shapes: Shapes) -> dict[str, tuple[Shape, np.dtype[Any]]]:
+        """Return shape and type of the signs in a reply."""
+        return {_SIGNS: (self.input_shape(shapes), np.dtype(np.uint8))}
+
+    def opened(
+        self, words: Mapping[str, Array], names: Sequence[str]
+    ) -> dict[str, Array]:
+        """Return the signs under their declared name."""
+        (name,) = names
+        return {name: words[_SIGNS].astype(bool)}
+
+    def placeholders(self, shapes: Shapes) -> dict[str, Array]:
+        """Return signs for a plan: none is negative."""
+        return {name: np.zeros(shape, bool) for name, shape in shapes.items()}
 
     def scaled_terms(self) -> list[tuple[int, list[int]]]:
         """Return (coefficient, positions of the factors) of each term, on one scale."""

@@ -1,12 +1,14 @@
-"""Signs of polynomials of totals that no party sees, by secure computation.
+"""Results of totals that no party sees, by secure computation.
 
-    each party   integers of its own means, masked ── Shamir shares ──> all processes
+    each party   integers of its own part, masked ── Shamir shares ──> all processes
     processes    F = polynomial of the totals, in a ring that represents it exactly
     opened       whether F < 0, and nothing else
+    or           leading eigenpairs of a total   (`shared_eigenpairs`, `matrix_powers`)
 
 The arithmetic is MPyC's `SecInt`, exact integers under Shamir's scheme with an honest
-majority: fewer than half of the computing parties together learn nothing but the signs,
-up to a statistical distance of 2^-64 for each comparison. A majority can reconstruct
+majority: fewer than half of the computing parties together learn nothing but the
+result, up to a statistical distance of 2^-64 for each comparison, and for all of the
+eigenpairs. A majority can reconstruct
 the inputs of the others, which are under the masks of
 `unpooled.secure.comparison.integer_masks`. Two parties have no honest majority, so at
 least three must compute. Shares travel under TLS, with certificates that the parties
@@ -34,13 +36,18 @@ from typing import final
 
 import numpy as np
 
-from unpooled.arrays import Array, Bool
+from unpooled.arrays import Array
 from unpooled.errors import AggregationError, StudyError
 from unpooled.secure.comparison.certificate import make_certificate
-from unpooled.secure.comparison.polynomial import STATISTICAL_BITS, Polynomial
+from unpooled.secure.comparison.joint_computation import (
+    STATISTICAL_BITS,
+    JointComputation,
+    Rows,
+    Shapes,
+)
+from unpooled.secure.comparison.polynomial import Polynomial
 from unpooled.secure.keys.roster import FEWEST_COMPUTING
 
-_PATIENCE = 600.0
 # Seconds between two checks whether the other parties still compute.
 _TICK = 1.0
 
@@ -61,7 +68,8 @@ class Computation:
         if find_spec("mpyc") is None:
             raise StudyError(
                 "Secure comparisons need MPyC, which is not installed. Install it with "
-                'pip install "unpooled[mpc]", or use comparison="summed".',
+                'pip install "unpooled[mpc]", or use comparison="summed" or '
+                'open="covariance".',
                 rule="mpc",
             )
         if n_parties < FEWEST_COMPUTING:
@@ -78,6 +86,7 @@ class Computation:
         self.certificate, self._password = made
         self._child: subprocess.Popen[str] | None = None
         self._answers: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._computing: list[JointComputation] = []
 
     def begin(
         self, addresses: Sequence[tuple[str, int]], certificates: Sequence[bytes]
@@ -117,32 +126,41 @@ class Computation:
         self._tell(self._password)
         self._test()
 
-    def ask(self, polynomial: Polynomial, values: list[list[int]]) -> None:
-        """Send this party's part of a batch to the process, without waiting."""
-        batch = {
-            "bits": polynomial.bits,
-            "values": [list(map(str, row)) for row in values],
-            "terms": [[str(c), factors] for c, factors in polynomial.scaled_terms()],
-        }
-        self._tell(json.dumps(batch))
-
-    def signs(
-        self,
-        timeout: float = _PATIENCE,
-        lost: Callable[[], bool] | None = None,
-    ) -> tuple[Bool[Array, " l"], list[float]]:
-        """Wait for the signs of the earliest batch that has none yet.
+    def ask(
+        self, computation: JointComputation, values: Rows, shapes: Shapes | None = None
+    ) -> None:
+        """Send this party's part of a batch to the process, without waiting.
 
         Parameters
         ----------
-        timeout : float
-            Seconds to wait.
+        computation : JointComputation
+            What is computed.
+        values : list of list of int
+            This party's part of its totals.
+        shapes : mapping of str to tuple of int, optional
+            Of the arrays that the step declares, where the computation depends on them.
+        """
+        self._tell(json.dumps(computation.job(values, shapes or {})))
+        self._computing.append(computation)
+
+    def found(
+        self,
+        timeout: float | None = None,
+        lost: Callable[[], bool] | None = None,
+    ) -> tuple[dict[str, Array], list[float]]:
+        """Wait for the result of the earliest batch that has none yet.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds to wait; None, as long as the computation may take.
         lost : callable, optional
             Returns whether another party has stopped; called while waiting.
 
         Returns
         -------
-        negative : (l,) array of bool
+        words : dict of str to array
+            What was opened, as the computation declares it.
         spent : list of float
             Rounds, bytes sent, seconds of processor time.
 
@@ -151,22 +169,26 @@ class Computation:
         AggregationError
             When the process ended, here or at another party, or did not answer in time.
         """
-        line, until = "", time.monotonic() + timeout
+        if not self._computing:
+            raise AggregationError("Nothing is computed.", rule="comparison")
+        computation = self._computing.pop(0)
+        patience = computation.patience if timeout is None else timeout
+        line, until = "", time.monotonic() + patience
         while time.monotonic() < until and not (lost is not None and lost()):
             with suppress(queue.Empty):
-                line = self._answers.get(timeout=min(_TICK, timeout))
+                line = self._answers.get(timeout=min(_TICK, patience))
                 break
         if not line:
             self.close()
             raise AggregationError(
-                "A party stopped computing before the signs were known.",
+                "A party stopped computing before the result was known.",
                 rule="comparison",
             )
         answer = json.loads(line)
-        return np.array(answer["negative"], dtype=bool), answer["spent"]
+        return computation.words(answer["found"]), answer["spent"]
 
     def kill(self) -> None:
-        """Kill the process; a thread that waits for its signs gets an error."""
+        """Kill the process; a thread that waits for its result gets an error."""
         if self._child is not None:
             self._child.kill()
 
@@ -198,10 +220,11 @@ class Computation:
         self.ask(_TEST, _TEST.integers(_test_values(self.party)))
 
     def tested(
-        self, timeout: float = _PATIENCE, lost: Callable[[], bool] | None = None
+        self, timeout: float | None = None, lost: Callable[[], bool] | None = None
     ) -> None:
         """Wait for the result of the self-test, before the first value is sent."""
-        negative, _ = self.signs(timeout, lost)
+        words, _ = self.found(timeout, lost)
+        (negative,) = _TEST.opened(words, ["negative"]).values()
         totals = [
             sum(column)
             for column in zip(

@@ -11,14 +11,16 @@ parties protects them.
 import secrets
 
 from unpooled.errors import AggregationError
-from unpooled.secure.comparison.polynomial import STATISTICAL_BITS, Polynomial
+from unpooled.secure.comparison.joint_computation import (
+    STATISTICAL_BITS,
+    JointComputation,
+    Rows,
+)
 
-Rows = list[list[int]]
 
-
-def shares(rows: Rows, n: int, polynomial: Polynomial) -> list[bytes]:
+def shares(rows: Rows, n: int, computation: JointComputation) -> list[bytes]:
     """Return n shares of a party's integers, as bytes on the wire."""
-    room = _room(polynomial)
+    room = _room(computation)
     drawn = [
         [[secrets.randbits(room) for _ in row] for row in rows] for _ in range(n - 1)
     ]
@@ -26,14 +28,14 @@ def shares(rows: Rows, n: int, polynomial: Polynomial) -> list[bytes]:
         [x - sum(parts) for x, *parts in zip(*same, strict=True)]
         for same in zip(rows, *drawn, strict=True)
     ]
-    width = _width(polynomial)
+    width = _width(computation)
     return [
         b"".join(x.to_bytes(width, "little", signed=True) for row in share for x in row)
         for share in (*drawn, last)
     ]
 
 
-def added(rows: Rows, share: bytes, polynomial: Polynomial) -> Rows:
+def added(rows: Rows, share: bytes, computation: JointComputation) -> Rows:
     """Return a party's integers plus its share of another party's.
 
     Raises
@@ -41,7 +43,7 @@ def added(rows: Rows, share: bytes, polynomial: Polynomial) -> Rows:
     AggregationError
         When the share belongs to another batch.
     """
-    width, length = _width(polynomial), len(rows[0])
+    width, length = _width(computation), len(rows[0])
     if len(share) != width * length * len(rows):
         raise AggregationError(
             "A share belongs to another batch.", rule="malformed_message"
@@ -56,11 +58,11 @@ def added(rows: Rows, share: bytes, polynomial: Polynomial) -> Rows:
     ]
 
 
-def _room(polynomial: Polynomial) -> int:
+def _room(computation: JointComputation) -> int:
     # The integers are masked, and masks are 2^64 times larger.
-    return polynomial.bits + 2 * STATISTICAL_BITS
+    return computation.bits + 2 * STATISTICAL_BITS
 
 
-def _width(polynomial: Polynomial) -> int:
+def _width(computation: JointComputation) -> int:
     # The last share is a signed difference of up to five others.
-    return (_room(polynomial) + 4) // 8 + 1
+    return (_room(computation) + 4) // 8 + 1
