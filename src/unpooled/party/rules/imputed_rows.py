@@ -222,17 +222,24 @@ def _divided(policy: Policy, table: Table, columns: tuple[str, ...]) -> _Rows:
             shared.append(rows)
     shared.sort(key=lambda rows: int(rows.sum()))
     while shared:
-        rest = ~np.logical_or.reduce(shared)
+        rest = ~_of_any(shared, len(of_row))
         if (_judged(policy, table, columns, rest) == rest).all():
             break
         del shared[0]
-    filled = np.logical_or.reduce([np.zeros(len(of_row), bool), *shared])
-    held = patterns.any(axis=1)[of_row] & ~filled
+    incomplete: Bool[Array, " k"] = np.asarray(patterns.any(axis=1))
+    held = incomplete[of_row] & ~_of_any(shared, len(of_row))
     all_lack, held_lack = (
         frozenset(np.array(columns, object)[patterns[rows].any(axis=0)])
         for rows in (np.unique(of_row), np.unique(of_row[held]))
     )
     return _Rows(held, held_lack, all_lack)
+
+
+def _of_any(groups: Sequence[Bool[Array, " N"]], n: int) -> Bool[Array, " N"]:
+    found = np.zeros(n, bool)
+    for rows in groups:
+        found |= rows
+    return found
 
 
 def _answerable(
