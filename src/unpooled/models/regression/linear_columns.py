@@ -242,12 +242,12 @@ def own_coefficients(
         "l l",
         symmetric=True,
         meaning="products of the predictors' coordinates, weighted by each person's "
-        "squared residual, added",
+        "squared residual (squared difference between response and prediction), added",
     ),
     weighted=release(
         "l",
         meaning="the predictors' coordinates, weighted by each person's squared "
-        "residual, added",
+        "residual (squared difference between response and prediction), added",
     ),
 )
 def local_residual_products(
@@ -404,7 +404,7 @@ def local_score_squares(
         "residual": public("", "the residual squares, which only silos can open"),
         "squares": public("", "the response's squares, which only silos can open"),
     },
-    score=release("", meaning="R² or the mean squared residual, as the study asks"),
+    score=release("", meaning="R² or the mean squared error of prediction"),
 )
 def own_score(
     X: Float[Array, "N p"],
