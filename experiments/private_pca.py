@@ -48,10 +48,10 @@ products of rows that the first two have shortened. Its variances are too small,
 rows are clipped to their root mean square length where noise is large: the first is
 {shrunk}.
 
-"power" never forms p × p numbers: 6 % of ρ on the mean and a length, the rest in four
-rounds of products with blocks of k + 5 directions (Hardt and Price, 2014), with scores
-clipped as well. It is for thousands of columns; of these few, products of all columns
-take less noise.
+"power" never forms p × p numbers: 6 % of ρ on the mean and a length, and the rest in
+four rounds of products with blocks of k + 5 directions (Hardt and Price, 2014), with
+scores clipped as well. It is for thousands of columns; of these few, products of all
+columns take less noise.
 """
 
 

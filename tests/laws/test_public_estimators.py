@@ -91,6 +91,7 @@ OURS = {
         *("comparison", "tol", "allow_coordinator_party", "reference", "skewness"),
     },
     SimpleImputer: {"comparison", "min_rows", "decimals", "allow_coordinator_party"},
+    StandardScaler: {"privacy"},
 }
 OTHER_DEFAULTS = {
     (KernelPCA, "kernel"),

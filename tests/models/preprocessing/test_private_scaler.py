@@ -149,7 +149,7 @@ def test_intervals_cover_the_population():
             np.abs(scaler.mean_ - CENTRE - 0.1 * UNIT) < 1.96 * scaler.mean_se_
         )
         variances.append(np.abs(scaler.var_ - 0.25 * UNIT**2) < 1.96 * scaler.var_se_)
-    # 600 intervals each; experiments/private_intervals.py has more of them.
+    # 600 intervals each; experiments/private_certainty.py has those of components.
     for inside in (means, variances):
         assert abs(np.mean(inside) - 0.95) < deviation(np.size(inside), 2)
 

@@ -148,11 +148,12 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
         ``sqrt(var_)``, and 1 for constant columns; None without `with_std`.
     n_samples_seen_ : int or (p,) array of int
         Number of observed cells; an array where it differs between columns.
-    mean_se_, var_se_ : (p,) arrays
-        Only with `privacy`: standard errors of `mean_` and `var_`, of sampling and of
-        the noise together; those of `var_` for normal columns. Intervals at 95 % are
-        the estimates ± 1.96 standard errors. Without `with_std` of the noise alone, and
-        no `var_se_`. They do not cover what clipping moved.
+    mean_se_ : (p,) array
+        Only with `privacy`: standard errors of `mean_`, of sampling and of the noise
+        together; without `with_std` of the noise alone. Intervals at 95 % are the
+        estimates ± 1.96 standard errors. They do not cover what clipping moved.
+    var_se_ : (p,) array
+        Only with `privacy`: the same of `var_`, where columns are normal.
     privacy_ : dict
         Only with `privacy`: its parameters, the neighbouring relation ("neighbours"),
         the cost "rho", and the "total_rho" and "total_epsilon" of this fit together
