@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from typing import Any
+from typing import final
 
 import numpy as np
 import pytest
@@ -22,11 +22,13 @@ from unpooled.secure.comparison.shared_eigenpairs import (
     SQUARINGS,
     SharedEigenpairs,
 )
+from unpooled.secure.comparison.shared_fixed_point import FixedPoint
 
 DECLARED = SharedEigenpairs("scatter", vectors="vectors", values="values")
 
 
-class Clear:
+@final
+class Clear(FixedPoint):
     """The arithmetic of shares on the values themselves; keeps what is opened."""
 
     def __init__(self, worst=0):
@@ -56,7 +58,7 @@ class Clear:
         return value < 0
 
 
-def leading(arithmetic: Any, triangle, k):
+def leading(arithmetic, triangle, k):
     return asyncio.run(leading_eigenpairs(arithmetic, triangle, k))
 
 

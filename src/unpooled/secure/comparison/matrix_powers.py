@@ -44,7 +44,7 @@ from unpooled.secure.comparison.shared_eigenpairs import (
     VALUE_BITS,
     VECTOR_BITS,
 )
-from unpooled.secure.comparison.shared_fixed_point import SharedFixedPoint
+from unpooled.secure.comparison.shared_fixed_point import FixedPoint, SharedFixedPoint
 
 _ONE = 1 << FRACTION
 # The trace of each power is within this of 1.
@@ -78,13 +78,13 @@ async def eigenpairs(mpc: Any, batch: dict[str, Any]) -> dict[str, Any]:
 
 
 async def leading_eigenpairs(
-    arithmetic: SharedFixedPoint, triangle: Array, k: int
+    arithmetic: FixedPoint, triangle: Array, k: int
 ) -> dict[str, Any]:
     """Return the k largest eigenvalues of a shared matrix and their vectors.
 
     Parameters
     ----------
-    arithmetic : SharedFixedPoint
+    arithmetic : FixedPoint
         Multiplies shares.
     triangle : (p (p + 1) / 2,) array of int
         Shares of the matrix, whose trace is 1, with `FRACTION` bits after the point.
@@ -122,7 +122,7 @@ async def leading_eigenpairs(
 class _Powers:
     """Products of one symmetric matrix in secret sharing."""
 
-    def __init__(self, arithmetic: SharedFixedPoint, triangle: Array) -> None:
+    def __init__(self, arithmetic: FixedPoint, triangle: Array) -> None:
         self._arithmetic = arithmetic
         self.p = (math.isqrt(8 * len(triangle) + 1) - 1) // 2
         self._places = np.triu_indices(self.p)

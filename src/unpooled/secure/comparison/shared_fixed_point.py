@@ -20,6 +20,7 @@ random bits.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, final
 
@@ -28,8 +29,40 @@ import numpy as np
 from unpooled.arrays import Array
 
 
+class FixedPoint(ABC):
+    """Fixed-point arithmetic in a field, on shares or in the clear.
+
+    Attributes
+    ----------
+    modulus : int
+        The field's prime.
+    """
+
+    modulus: int
+
+    @abstractmethod
+    async def shifted(self, x: Array, shift: Any) -> Array:
+        """Return x / 2^shift, rounded; one round.
+
+        Parameters
+        ----------
+        x : (l,) array of int
+            Shares, of the single or the double degree.
+        shift : int or (l,) array of int
+            Public.
+        """
+
+    @abstractmethod
+    async def opened(self, x: Array) -> list[int]:
+        """Return the integers of which x are shares; one round."""
+
+    @abstractmethod
+    async def is_negative(self, x: int, bits: int) -> bool:
+        """Return whether a number below 2^(bits - 1) is negative; one bit is opened."""
+
+
 @final
-class SharedFixedPoint:
+class SharedFixedPoint(FixedPoint):
     """The arithmetic of one party's process.
 
     Parameters
@@ -71,15 +104,7 @@ class SharedFixedPoint:
         return (await self._mpc.gather(sum(shared[1:], shared[0]))).value
 
     async def shifted(self, x: Array, shift: Any) -> Array:
-        """Return shares of x / 2^shift, rounded; one round.
-
-        Parameters
-        ----------
-        x : (l,) array of int
-            Shares, of the single or the double degree.
-        shift : int or (l,) array of int
-            Public.
-        """
+        """Return shares of x / 2^shift, rounded; one round."""
         drawn = self._drawn(self._range, (len(x),))
         mask = self._combined(drawn)
         quotient = self._combined({s: r >> shift for s, r in drawn.items()})
@@ -95,15 +120,7 @@ class SharedFixedPoint:
         return [int(v) if v <= half else int(v) - self.modulus for v in values]
 
     async def is_negative(self, x: int, bits: int) -> bool:
-        """Return whether a number of so many bits is negative, and open nothing else.
-
-        Parameters
-        ----------
-        x : int
-            A share.
-        bits : int
-            The number is below 2^(bits - 1).
-        """
+        """Return whether the number of which x is a share is negative."""
         kind = self._mpc.SecInt(bits, p=self.modulus)
         number = kind.array(self._field.array([x % self.modulus]))
         sign = await self._mpc.output(self._mpc.np_sgn(number, LT=True))
