@@ -12,6 +12,7 @@ from unpooled.coordinator.coordinator import Coordinator
 from unpooled.errors import AggregationError
 from unpooled.models.preprocessing import signs_in_secret
 from unpooled.protocol.message import decode
+from unpooled.secure.comparison.polynomial import Polynomial
 from unpooled.secure.keys.roster import Roster
 from wire import Rogue, silos
 
@@ -151,7 +152,7 @@ def test_many_silos_without_a_committee_are_refused(rows):
 
 def test_declared_polynomials_are_the_slope_of_the_likelihood():
     declared = signs_in_secret.compared_slopes.computation
-    assert declared is not None
+    assert isinstance(declared, Polynomial)
     assert declared.names == ("u", "psi", "squares", "slope", "products")
     means = {name: np.array([value]) for name, value in
              zip(declared.names, (0.3, 0.5, 2.0, 0.25, 0.7), strict=True)}  # fmt: skip
