@@ -63,8 +63,8 @@ _TOTAL = "column sums about a public centre, in public units, with noise"
         "p",
         bound=Lattice(2),
         noise=Noise(LATTICE**2, 0.75),
-        meaning="sum of squares of each column about a public centre, in public units, "
-        "with noise",
+        meaning="sum of squares of each column (squared deviations from a public "
+        "centre, in public units), with noise",
     ),
 )
 def local_private_moments(
