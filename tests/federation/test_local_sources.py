@@ -18,6 +18,7 @@ from unpooled import (
 )
 from unpooled.data import row_blocks
 from unpooled.data.sources.open_source import open_source
+from unpooled.errors import DataError
 
 # Fixtures of another module.
 __all__ = ["numbers", "silos"]
@@ -140,3 +141,20 @@ def test_sources_are_left_as_they_were(silos, numbers):
         pd.testing.assert_frame_equal(silos[name], frame)
     for name, part in arrays.items():
         assert_array_equal(numbers[name], part)
+
+
+@pytest.mark.parametrize("form", [as_csv, as_parquet])
+def test_rows_that_change_in_the_middle_end_a_fit_by_rule(silos, tmp_path, form):
+    parties = {name: form(frame, tmp_path / name) for name, frame in silos.items()}
+    changing = next(iter(silos))
+    federation = simulate(parties, label="ward", ids="patient")
+
+    def change(*_):
+        form(silos[changing].iloc[1:], tmp_path / changing)
+
+    federation.coordinator.listeners.append(change)
+
+    with pytest.raises(DataError, match=f"{changing} could not answer") as ended:
+        model().fit(federation)
+    assert ended.value.rule == "source_changed"
+    assert str(tmp_path) not in str(ended.value)
