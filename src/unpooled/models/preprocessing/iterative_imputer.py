@@ -70,6 +70,7 @@ from unpooled.models.preprocessing.iterative_imputer_results import (
 from unpooled.protocol.step import derived, public, release, summed
 from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Exhibit
+from unpooled.results.formats import counted
 
 # Points of the path that the next one is made of; more than a few change little.
 _REMEMBERED = 4
@@ -422,11 +423,11 @@ class IterativeImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         return iterative_imputer_exhibits(self, columns)
 
     def _citation(self) -> Citation:
-        sweeps = "sweep" if self.n_iter_ == 1 else "sweeps"
+        sweeps = counted(getattr(self, "n_iter_", self.max_iter), "sweep")
         return Citation(
             f"Missing values were predicted by least-squares regression on all other "
-            f"columns, over the rows of all silos, in {self.n_iter_} {sweeps} from the "
-            f"columns’ means; in rows whose missing cells few rows of the silo share "
+            f"columns, over the rows of all silos, in {sweeps} from the columns’ "
+            f"means; in rows whose missing cells few rows of the silo share "
             f"they were replaced by the means.",
             (
                 "Buck SF. A method of estimation of missing values in multivariate "
