@@ -210,7 +210,7 @@ def test_a_table_wider_than_the_terminal_has_every_cell(data, width):
     texts = st.lists(words, min_size=1, max_size=4).map(" ".join)
     kinds = data.draw(st.lists(st.sampled_from(["text", "number", "df"]), max_size=12))
     columns = [Column(data.draw(texts), kind, "c") for kind in ["text", *kinds]]
-    numbers = st.integers(-9, 10**5)
+    numbers = st.integers(-9, 10**5).map(float)
     rows = [
         [data.draw(texts if c.kind == "text" else numbers) for c in columns]
         for _ in range(3)

@@ -49,6 +49,8 @@ class Case:
         Who takes part.
     categorical : tuple of str
         Columns of categories, in the silos' files and in the study.
+    others : bool
+        The silos have other people: they impute a table in one way only.
     """
 
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -58,6 +60,12 @@ class Case:
     y: tuple[str, ...] = ()
     silos: tuple[str, ...] = SILOS
     categorical: tuple[str, ...] = ()
+    others: bool = False
+
+    @property
+    def data(self) -> str:
+        """What the silos have, a key of `WRITERS`."""
+        return f"other {self.partition}" if self.others else self.partition
 
 
 IMPUTED = ("SimpleImputer",)
@@ -180,7 +188,7 @@ CASES: dict[str, Case] = {
     "PowerTransformer-summed": Case({"comparison": "summed"}),
     "PCA-power": Case({"n_components": 5}, (*IMPUTED, "PowerTransformer")),
     "Ridge": Case({"alpha": 3.0}, IMPUTED, y=("thalach",)),
-    "IterativeImputer": Case({"max_iter": 3}),
+    "IterativeImputer": Case({"max_iter": 3}, others=True),
     "SimpleImputer": Case(),
     "StandardScaler": Case({}, IMPUTED),
     "StandardScaler-columns": Case(partition="columns"),
@@ -246,7 +254,7 @@ def text_of(name: str, sources: Mapping[str, Path] | None = None) -> str:
 def in_one_process(name: str, folder: Path) -> Any:
     """Run a case in this process, with silos that follow; return its `Run`."""
     folder.mkdir(parents=True, exist_ok=True)
-    write = WRITERS[CASES[name].partition]
+    write = WRITERS[CASES[name].data]
     text = text_of(name, {silo: write(silo, folder) for silo in SILOS})
     return Study.from_text(folder / f"{name}.toml", text).run(follow=True)
 

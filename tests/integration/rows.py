@@ -1,9 +1,10 @@
 """What the silos of these tests have, in a consortium as in one process."""
 
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.csv
 import pyarrow.parquet
 
@@ -12,14 +13,17 @@ from unpooled.data.heart_disease import load
 SILOS = ("cleveland", "hungary", "va")
 
 
-def write_rows(silo: str, folder: Path) -> Path:
+def write_rows(silo: str, folder: Path, older: int = 0) -> Path:
     """Write a silo's patients, with cells missing; silos have different kinds of files.
 
-    The columns of heart disease; "num" is the label.
+    The columns of heart disease; "num" is the label. Patients who are `older` by some
+    years are others to the silo's account.
     """
     if silo not in SILOS:
         return folder / "none.csv"  # a spare silo, which gets rows from a test
     table = load()[silo]
+    age = pa.compute.add(table["age"], older)
+    table = table.set_column(table.column_names.index("age"), "age", age)
     if SILOS.index(silo) % 2:
         path = folder / f"{silo}-rows.parquet"
         pyarrow.parquet.write_table(table, path)
@@ -49,4 +53,8 @@ def _people() -> tuple[pa.Table, list[str]]:
     return pa.Table.from_pandas(frame, preserve_index=False), names
 
 
-WRITERS = {"rows": write_rows, "columns": write_columns}
+WRITERS = {
+    "rows": write_rows,
+    "other rows": partial(write_rows, older=1),
+    "columns": write_columns,
+}

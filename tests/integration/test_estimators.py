@@ -18,26 +18,25 @@ def runs(consortium, tmp_path_factory):
     found = {}
 
     def job(case):
-        return case.partition, case.silos, case.categorical
+        return case.data, case.partition, case.silos, case.categorical
 
-    for partition, silos, categorical in sorted(set(map(job, CASES.values()))):
+    for kind in sorted(set(map(job, CASES.values()))):
         texts = {
-            name: text_of(name)
-            for name, case in CASES.items()
-            if job(case) == (partition, silos, categorical)
+            name: text_of(name) for name, case in CASES.items() if job(case) == kind
         }
+        data, partition, silos, categorical = kind
         folder = tmp_path_factory.mktemp(f"by-{partition}")
         with contextlib.ExitStack() as changes:
             for silo in SILOS:
-                settle(changes, consortium, silo, partition, categorical)
+                settle(changes, consortium, silo, data, partition, categorical)
             found |= run_many(consortium.coordinator, silos, texts, folder)
     return found
 
 
-def settle(changes, consortium, silo, partition, categorical):
+def settle(changes, consortium, silo, data, partition, categorical):
     """Let a silo have the rows, or the columns, of the cases, and rules for them."""
     local = consortium.kit(silo) / "local"
-    source = WRITERS[partition](silo, local)
+    source = WRITERS[data](silo, local)
     own = f'[silo]\nname = "{silo}"\nsource = "{source}"\nlabel = "num"\n'
     if partition == "columns":
         own += 'partition = "columns"\n'

@@ -57,7 +57,7 @@ def probability(p: float) -> str:
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def degrees_of_freedom(x: float) -> str:
+def degrees_of_freedom(x: int | float) -> str:
     """Return degrees of freedom, which approximate tests have fractions of."""
     if not math.isfinite(x):
         return number(x)

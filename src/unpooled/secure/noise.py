@@ -151,7 +151,7 @@ class GaussianPrivacy:
                 f"1e-150 to 1e150, above the resolution of float64 at the centre."
             )
 
-    def part(self, share: float, **others: Any) -> "GaussianPrivacy":
+    def part(self, share: int | float, **others: Any) -> "GaussianPrivacy":
         """Return the privacy of one fit of several that share this (ε, δ).
 
         Parameters

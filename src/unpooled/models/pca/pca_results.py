@@ -601,7 +601,7 @@ def axis_labels(model: "PCA", axes: Sequence[int]) -> tuple[str, ...]:
     return tuple(f"component {i + 1} ({per_cent(shares[i])})" for i in axes)
 
 
-def best_in_plane(r: Float[Array, "2 p"]) -> list[int]:
+def best_in_plane(r: Float[Array, "d p"]) -> list[int]:
     """Return the columns that a correlation circle names, in their own order.
 
     All, or of more than 30 the 15 that lie farthest out; constant columns are left out.
