@@ -1,5 +1,7 @@
 """`simulate`: whatever rows come in, the model is the same."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -152,7 +154,8 @@ def test_rows_that_change_in_the_middle_end_a_fit_by_rule(silos, tmp_path, form)
     def change(*_):
         form(silos[changing].iloc[1:], tmp_path / changing)
 
-    federation.coordinator.listeners.append(change)
+    coordinator: Any = federation.coordinator
+    coordinator.listeners.append(change)
 
     with pytest.raises(DataError, match=f"{changing} could not answer") as ended:
         model().fit(federation)
