@@ -217,7 +217,7 @@ class Noise:
         The array's share of the step's ρ; the shares of a step add up to 1.
     """
 
-    sensitivity: float
+    sensitivity: int | float
     share: float
 
     def sigma(self, rho: float) -> float:
@@ -288,7 +288,7 @@ def discrete_gaussian(sigma: float, size: int) -> Int[Array, " d"]:
     return np.array(_drawing(sigma)([0] * size), dtype=np.int64)
 
 
-def cost_of(sensitivity: float, sigma: float, n: int) -> float:
+def cost_of(sensitivity: int | float, sigma: float, n: int) -> float:
     """Return the ρ of a sum of n discrete Gaussians of standard deviation `sigma`.
 
     Parameters
