@@ -83,6 +83,7 @@ ROWS = {
     "PLSSVD": Ending(f"{FEW}\n{Y}"),
     "PersonalizedPCA": Ending("n_components = 1", rules="allow_disclosed = true\n"),
     "PowerTransformer": Ending('comparison = "summed"\ntol = 0.05', ()),
+    "IterativeImputer": Ending("max_iter = 3", ()),
     "KBinsDiscretizer": Ending("n_bins = 2"),
     "QuantileTransformer": Ending("n_quantiles = 3", ()),
     "Quantiles": Ending("", ()),
