@@ -94,16 +94,15 @@ def test_a_failure_ends_the_federation(ci, target):
     assert targets(done)[-1] == target
 
 
-@pytest.mark.slow
 def test_a_failure_of_one_list_ends_the_other(ci):
     done = ci(FAILS="docs", HANGS="types")
 
     assert done.returncode != 0
-    assert targets(done)[-2:] == ["types", "docs"]
+    # `types` may be interrupted before it has printed anything.
+    assert targets(done)[-1] == "docs"
     assert "test" not in targets(done)
 
 
-@pytest.mark.slow
 def test_a_failure_over_the_federation_ends_the_others(ci):
     done = ci(FAILS="test-federation", HANGS="test-shapes")
 
