@@ -52,6 +52,7 @@ def refusal(here: up.Federation, number: float) -> str:
     return ""
 
 
+@pytest.mark.slow
 def test_a_number_is_not_compared_with_every_row():
     here = up.simulate(tables(), follow=True, policy={"max_refusals": 1000})
     largest = max(float(table["x"].max()) for table in tables().values())

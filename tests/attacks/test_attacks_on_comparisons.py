@@ -155,6 +155,7 @@ def test_no_silos_components_are_computed_alone():
     assert {reply.header["rule"] for reply in replies.values()} == {"wrong_total"}
 
 
+@pytest.mark.slow
 def test_control_without_masks_one_silos_components_are_found(monkeypatch):
     monkeypatch.setattr(computing, "covered", lambda rows, *_: rows)
     replies = eigenvectors(0.0)

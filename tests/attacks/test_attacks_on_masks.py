@@ -44,6 +44,7 @@ def test_independent_components_of_masked_words_show_nothing():
     assert found.max() < by_chance(k, 6)
 
 
+@pytest.mark.slow
 def test_control_independent_components_of_plain_arrays_are_the_secrets():
     found, _ = unmixed_under("plain", 6)
     assert found.min() > 0.98

@@ -80,7 +80,6 @@ def page(session):
     mostly_slow(
         [(f"{w}-{s}", (w, s)) for w in (400, 1400) for s in ("light", "dark")],
         "400-dark",
-        "1400-light",
     ),
 )
 def test_every_page_fits_and_is_quiet(session, page, look):
@@ -96,6 +95,7 @@ def test_every_page_fits_and_is_quiet(session, page, look):
         assert (max(map(int, page.evaluate(paper))) < 60) == (scheme == "dark")
 
 
+@pytest.mark.slow
 def test_a_reader_of_the_screen_hears_what_things_are(session, page):
     for path in PATHS:
         page.goto(session[1] + path)

@@ -70,6 +70,7 @@ def test_a_desk_listens_on_this_machine_alone_and_keeps_its_door_shut(after):
         connection.close()
 
 
+@pytest.mark.slow
 def test_a_desk_on_a_socket_is_for_its_owner_alone(after):
     # Of pytest's folders the path would be too long for a socket.
     with tempfile.TemporaryDirectory() as short:

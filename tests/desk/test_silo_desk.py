@@ -297,6 +297,7 @@ def hostile(place: str) -> str:
     }[place]  # fmt: skip
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize(
     "place",
     ["purpose", "contact", "silo", "column", "model", "comment", "no study", "name",

@@ -166,6 +166,7 @@ def test_a_model_sees_the_rows_of_its_fold_only(federation):
         assert_close(scores, theirs.transform(rows_of(test)[party]), 1e-9)
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(
     block=st.integers(1, 60),

@@ -9,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 import unpooled as up
-from tiers import mostly_slow
+from tiers import LONG, mostly_slow
 from unpooled.errors import AggregationError, DataError
 from unpooled.models.base import fitted_names
 from unpooled.models.files.catalogue import estimators
@@ -22,7 +22,7 @@ PAIRS = [
         name,
         *pair,
         id=f"{name}-{i}",
-        marks=() if i == 0 and len(ways) > 1 else pytest.mark.slow,
+        marks=() if i == 0 < len(ways) - 1 and name not in LONG else pytest.mark.slow,
     )
     for name, ways in WAYS.items()
     for i, pair in enumerate(zip([ways[-1], *ways], ways, strict=False))

@@ -230,6 +230,7 @@ def test_what_is_folded_opens_and_is_printed(browser, address):
     page.close()
 
 
+@pytest.mark.thinned("warned")
 def test_nothing_is_cut_on_paper(browser, address):
     # A4 less the margins of the page's own style, in CSS pixels.
     page = browser.new_page(
@@ -245,6 +246,7 @@ def test_nothing_is_cut_on_paper(browser, address):
     page.close()
 
 
+@pytest.mark.thinned("heart")
 def test_paper_has_no_list_of_sections_and_no_dark(browser, address):
     page = browser.new_page(viewport={"width": 1400, "height": 900})
     page.emulate_media(media="print", color_scheme="dark")

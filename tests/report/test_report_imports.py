@@ -25,6 +25,7 @@ ORDERS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("imports", mostly_slow(ORDERS, ORDERS[1]))
 def test_report_can_be_called_whatever_was_imported_first(imports):
     check = (

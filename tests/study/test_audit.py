@@ -155,6 +155,7 @@ def test_an_invented_ledger_needs_a_roster(run, tmp_path):
     assert "Line 0 of the ledger" in said
 
 
+@pytest.mark.slow
 def test_an_edited_model_is_found(finished, run):
     path = run / "models" / "02-pca.unpooled"
     model = load(path)
@@ -190,6 +191,7 @@ def test_an_edited_report_is_found(run, known):
     assert "report.html" in said
 
 
+@pytest.mark.slow
 def test_a_report_of_other_programs_is_of_this_ledger_or_not(run):
     (run / "digests.json").unlink()
     path = run / "report.html"

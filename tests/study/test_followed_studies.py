@@ -60,6 +60,7 @@ def test_a_study_whose_job_died_is_continued(tmp_path, rounds):
     assert_allclose(model.components_, wanted.components_, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_search_whose_job_died_is_continued(tmp_path):
     """Silos that follow continue from a state that they followed, and no other."""
     server = ServerEnd(tmp_path)

@@ -173,6 +173,7 @@ def test_selection_and_right_answers_are_those_of_the_pooled_columns(tmp_path):
     assert_allclose(own, model.coef_["va"], atol=0)
 
 
+@pytest.mark.slow
 def test_a_study_that_died_between_a_fit_and_what_it_asks_is_continued(tmp_path):
     end = server(tmp_path)
     end.dies_after(6)

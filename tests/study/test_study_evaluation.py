@@ -64,6 +64,7 @@ def test_scores_are_those_of_the_same_folds_in_python(write):
     assert (run.folder / "results" / "evaluation" / "scores.csv").exists()
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("cv", [0, 2])
 def test_a_jackknife_is_that_of_python(write, cv):
     asked = EVALUATED.replace("cv = 3", f"cv = {cv}") + "jackknife = 3\n"
@@ -90,6 +91,7 @@ def test_a_jackknife_is_that_of_python(write, cv):
     assert len({line.round for line in run.ledger}) == study.plan().rounds
 
 
+@pytest.mark.slow
 def test_scores_that_suit_a_classifier_are_those_of_scikit_learn(write):
     """No score is named: accuracies, AUC, and the matrix that they come from.
 
@@ -214,6 +216,7 @@ def test_a_run_goes_on_from_its_evaluation(write):
     assert len(study.resume().rounds) == rounds
 
 
+@pytest.mark.slow
 def test_silos_follow_the_evaluation_of_an_announced_text(tmp_path):
     server = ServerEnd(tmp_path, rules="max_released_share = 10.0\n")
     asked = case_text("LinearDiscriminantAnalysis").replace(

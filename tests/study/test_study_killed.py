@@ -51,6 +51,7 @@ def whole(tmp_path_factory, heard):
     return study.run(listener=lambda *event: heard.append(event))
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_from_wherever_it_was_killed(study, whole):
     # Every fourth of some 45 replies: in handshakes, within rounds, between steps.
     event = 1

@@ -190,6 +190,7 @@ def test_a_job_that_ended_without_a_result_is_an_error(server, asked):
     assert not asked.folder.exists()
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("state", ["SUBMITTED", "RUNNING"])
 def test_a_job_that_never_begins_is_stopped(server, asked, state):
     server.silent, server.state = True, state

@@ -5,6 +5,10 @@ from typing import Any
 
 import pytest
 
+# Models whose fits have many rounds: `make test` has them in tests of their own alone.
+LONG = {"Describe", "GLM", "Histogram", "KBinsDiscretizer", "LogisticRegression"}
+LONG |= {"MetaAnalysis", "PersonalizedPCA", "PowerTransformer", "QuantileTransformer"}
+LONG |= {"Quantiles", "RobustScaler", "VFedPCA"}
 # A case is its own name, or the value beside its name.
 Case = str | tuple[str, Any]
 
@@ -13,10 +17,13 @@ def thin_out(items: Iterable[pytest.Item]) -> None:
     """Mark as slow most cases of the tests that are marked `thinned`.
 
     ``thinned`` keeps every value of every parameter in some case, ``thinned(n)`` keeps
-    n cases from the first to the last, and ``thinned("a", ...)`` the cases named.
+    n cases from the first to the last, and ``thinned("a", ...)`` the cases named. Of
+    the checks of an estimator whose fit is long, the one over many splits is slow too.
     """
     grids: dict[str, list[pytest.Item]] = {}
     for item in items:
+        if _is_of_many_long_fits(item):
+            item.add_marker(pytest.mark.slow)
         if item.get_closest_marker("slow") is None and hasattr(item, "callspec"):
             grids.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for cases in grids.values():
@@ -25,6 +32,13 @@ def thin_out(items: Iterable[pytest.Item]) -> None:
             for case in cases:
                 if case not in usual:
                     case.add_marker(pytest.mark.slow)
+
+
+def _is_of_many_long_fits(item: Any) -> bool:
+    """Return whether a case fits a model of many rounds over many splits."""
+    check = item.callspec.params.get("check") if hasattr(item, "callspec") else None
+    over_splits = getattr(check, "__name__", "") == "check_splits"
+    return over_splits and type(check.trial.model).__name__ in LONG
 
 
 def _usual(cases: list[Any], how: tuple[Any, ...]) -> list[Any]:

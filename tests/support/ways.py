@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import unpooled as up
+from tiers import LONG
 from wire import Silos, silos
 
 NAMES = list("abcdef")
@@ -193,8 +194,11 @@ WAYS: dict[str, list[Way]] = {
 
 
 def every_way() -> Iterator[Any]:
-    """Yield pytest's parameters (name, way): `make test` has each model's first way."""
+    """Yield pytest's parameters (name, way).
+
+    `make test` has the first way of each model whose fit is short.
+    """
     for name, ways in WAYS.items():
         for number, way in enumerate(ways):
-            marks = (pytest.mark.slow,) if number else ()
+            marks = (pytest.mark.slow,) if number or name in LONG else ()
             yield pytest.param(name, way, id=f"{name}-{number}", marks=marks)

@@ -58,6 +58,7 @@ def test_postgresql_types(server):
         assert_array_equal(whole(table, extra=[name])[1][name], values)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     ("where", "kept"),
     [

@@ -172,6 +172,7 @@ def test_the_federation_s_server_is_reached(kits):
     assert (address.host, address.participant) == ("localhost", "va")
 
 
+@pytest.mark.slow
 def test_the_server_is_reached_through_a_proxy(kits, monkeypatch):
     silo = kits[0] / "silos" / "va"
     port = address_of(silo).port

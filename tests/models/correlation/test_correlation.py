@@ -103,6 +103,7 @@ def test_pairs_of_heart_disease(pairwise, pool):
     assert not hasattr(pairwise, "partial_correlation_")
 
 
+@pytest.mark.slow
 def test_adjusted_p_values_are_statsmodels(pairwise):
     upper = np.triu_indices(len(pairwise.p_value_), 1)
     p = pairwise.p_value_[upper]

@@ -380,6 +380,7 @@ def drawn(rng, m, v, small):
     return tables
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("m", [2, 3, 4, 6])
 @pytest.mark.parametrize("small", [0.03, 0.1, 0.3])
 def test_no_small_count_follows_from_what_is_printed(m, small):

@@ -159,6 +159,7 @@ def test_uncorrelated_columns_fit_exactly():
     assert ours.chi_square_["p_value"] > 0.999
 
 
+@pytest.mark.slow
 def test_heart_disease_after_imputation():
     tables = {name: t.to_pandas().drop(columns="num") for name, t in load().items()}
     silos = up.simulate(tables, policy=OPEN)

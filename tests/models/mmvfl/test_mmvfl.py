@@ -136,6 +136,7 @@ def test_a_share_of_each_silos_columns_is_selected(data, percent, kept):
         assert set(columns) == {f"{party}{j}" for j in best}
 
 
+@pytest.mark.slow
 def test_a_selection_is_fitted_and_scaled_like_any_view(data):
     X, y = data
     federation = silos(X, y)

@@ -79,6 +79,7 @@ def test_a_discriminant_of_heart_disease():
     assert costs == n_rounds(federation, before) + 3
 
 
+@pytest.mark.slow
 @pytest.mark.thinned(1)
 @pytest.mark.parametrize("follow", [False, True])
 def test_several_scores_of_a_pipeline_that_fills(follow):
@@ -123,6 +124,7 @@ def test_several_scores_of_a_pipeline_that_fills(follow):
     assert [type(model[-1]) for model in found["estimator"]] == [type(ours[-1])] * 5
 
 
+@pytest.mark.slow
 @pytest.mark.thinned(1)
 @pytest.mark.parametrize("split", list(SPLITS))
 def test_areas_under_the_curve_are_within_their_bound(split):

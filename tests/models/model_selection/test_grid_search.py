@@ -83,6 +83,7 @@ def test_results_equal_scikit_learns(follow):
     )
 
 
+@pytest.mark.slow
 def test_candidates_that_ask_alike_ask_once():
     federation = federated()
     up.cross_validate(up.LinearDiscriminantAnalysis(), federation, "kind", cv=3)
@@ -147,6 +148,7 @@ def test_mistakes_are_refused_by_name():
     assert clone(up.GridSearchCV(model, {"shrinkage": [0.1]})).cv == 5
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     "grid",
     [

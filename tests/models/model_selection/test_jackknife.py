@@ -144,6 +144,7 @@ def test_means_have_the_textbook_error_and_interval():
     assert_allclose((low, high), within, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_rotation_leaves_what_the_span_does():
     """Two components of nearly equal variance turn into each other, block by block."""
     rng = np.random.default_rng(1)
@@ -262,6 +263,7 @@ def test_a_budget_of_numbers_holds_for_all_fits_together():
         up.jackknife(up.PCA(2), federation, n_blocks=20)
 
 
+@pytest.mark.slow
 def test_folds_that_are_unions_of_blocks_open_no_smaller_part():
     """Ten blocks and five folds of them; six folds would cut the blocks."""
     X = np.random.default_rng(0).standard_normal((720, 13))

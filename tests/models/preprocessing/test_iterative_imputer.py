@@ -104,6 +104,7 @@ def test_orders_are_those_of_the_twin(holes, new_rows, order, skip_complete):
     assert_near(again, twin.transform(new_rows), holes)
 
 
+@pytest.mark.thinned("column-8")
 @pytest.mark.parametrize(("updates", "n"), [("sweep", 24), ("column", 8)])
 def test_both_ways_converge_to_the_cells_of_the_twin(updates, n):
     rng = np.random.default_rng(8)
@@ -189,6 +190,7 @@ def rare(frame, label=None, least=10, per_class=5, ratio=0.33, limit=0.95):
     return ~whole & ~np.logical_or.reduce([*filled.values()])
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("follow", [False, True])
 @pytest.mark.parametrize("updates", ["sweep", "column"])
 def test_rare_patterns_keep_their_means_under_a_policy(heart, updates, follow):
@@ -386,6 +388,7 @@ def test_only_a_sequence_of_regressions_has_a_twin(holes):
         IterativeImputer(1).fit(open_silos(holes)).to_sklearn()
 
 
+@pytest.mark.slow
 def test_folds_are_for_what_follows(heart):
     federation = simulate(heart_disease.load(), label="num", random_state=0)
     model = make_pipeline(IterativeImputer(2), up.LinearDiscriminantAnalysis(2))

@@ -78,6 +78,7 @@ def _of(clusters):
     return ["a", "b", "y"] if clusters is None else ["a", "ward", "b", "y"]
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(("clusters", "site_effects"), WAYS)
 def test_a_generalised_linear_model_equals_statsmodels(clusters, site_effects):
     X = made()
@@ -95,6 +96,7 @@ def test_a_generalised_linear_model_equals_statsmodels(clusters, site_effects):
     assert np.isfinite(up.metrics.r2_score("count", model.predict(federation)))
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(("clusters", "site_effects"), WAYS)
 def test_a_logistic_regression_equals_statsmodels(clusters, site_effects):
     X = made()

@@ -336,6 +336,7 @@ def test_scores_on_new_people_equal_sklearns(split, secure_sum):
     assert_allclose(raw, [theirs.score(new, y)], rtol=RTOL)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("scores", ["coordinator", "parties"])
 def test_cross_validation_equals_sklearns(scores):
     X, names = made(units=[1.0] * 6), in_order("three")
@@ -441,6 +442,7 @@ def written(tmp_path, text=STUDY):
     return Study.from_file(path)
 
 
+@pytest.mark.slow
 def test_a_study_judges_folds_by_columns(tmp_path):
     study = written(tmp_path)
     planned = study.plan()

@@ -104,6 +104,7 @@ def test_three_classes_equal_statsmodels(cov_type):
     assert ours.conf_int().shape == (12, 2)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("options", [{"cov_type": "HC0"}, {"C": 0.05}], ids=str)
 def test_a_search_by_gradients_gives_the_same(n_classes, options):
@@ -146,6 +147,7 @@ def test_a_search_by_gradients_opens_the_information_at_both_ends():
         )
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("solver", ["newton", "bfgs"])
 def test_a_column_that_separates_some_rows_is_named(solver):
     X = made(2).assign(d=np.arange(N) % 5 == 0).astype({"d": float})

@@ -196,6 +196,7 @@ def of_classes(n_classes, sizes):
     return X.drop(columns="y").assign(kind=kind), silo, codes
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("cov_type", ["nonrobust", "HC0"])
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_a_logistic_regression_equals_statsmodels(n_classes, cov_type):
@@ -234,6 +235,7 @@ def test_a_logistic_regression_equals_statsmodels(n_classes, cov_type):
         ours.predict(X[list("abc")])
 
 
+@pytest.mark.slow
 def test_a_search_by_gradients_gives_the_same():
     X, silo, _ = of_classes(3, [40, 120])
     federation = silos(X, silo, label="kind", follow=True)

@@ -146,6 +146,7 @@ def test_refusals_are_written_once_and_cannot_fill_the_disk(tmp_path):
     assert (tmp_path / "log").stat().st_size < 2**20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kills", [6, pytest.param(60, marks=pytest.mark.slow)])
 def test_killed_at_any_point_the_log_holds_whole_rounds(tmp_path, kills):
     path, told = tmp_path / "log.sqlite", 0

@@ -80,6 +80,7 @@ def test_signs_about_zero_and_at_the_ends_of_the_ring(parties):
         assert negative.tolist() == [False, False, True, False, True, False]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("bits", [63, 127, 207])
 @pytest.mark.parametrize("degree", [1, 2, 3])
 def test_rounds_and_bytes_are_the_ones_planned(parties, bits, degree):
@@ -89,6 +90,7 @@ def test_rounds_and_bytes_are_the_ones_planned(parties, bits, degree):
         assert sent == pytest.approx(one.rounds * one.bytes("s", (30,), 3), rel=0.1)
 
 
+@pytest.mark.slow
 def test_a_peer_with_another_certificate_is_not_talked_to():
     stranger = Computation(1, 3)
     parties = [Computation(i, 3) for i in range(3)]
@@ -148,6 +150,7 @@ def test_no_file_is_left_once_processes_compute(tmp_path, monkeypatch):
             party.close()
 
 
+@pytest.mark.slow
 def test_a_process_ends_when_its_parent_is_gone(tmp_path):
     code = (
         "import sys, time\n"

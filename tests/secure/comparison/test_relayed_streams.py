@@ -165,6 +165,7 @@ def test_whatever_breaks_ends_at_all_parties_soon(relay, parties, harm):
     assert time.monotonic() - began < 30.0
 
 
+@pytest.mark.slow
 def test_silence_is_noticed(relay, parties):
     begin(relay, parties)
     relay.change = lambda s, r, message: []
