@@ -39,7 +39,10 @@ from unpooled.linalg.moments import observed_sums, squared_deviations
 from unpooled.linalg.small_cells import is_unsafe, withheld_silos
 from unpooled.models.description.column_quantiles import LEAST
 from unpooled.models.description.shown_table import (
+    CATEGORICAL,
     CODES,
+    FREQUENT,
+    TOTALS,
     WITHHELD,
     Table,
     known_codes,
@@ -104,20 +107,7 @@ def own_squares(X: Float[Array, "n p"], kept: Any) -> dict[str, Any]:
     # Entries are of single silos, which silos that allow it show.
     between_two=True,
     takes={
-        "rows": public("g", "how many rows each group has"),
-        "count": public("g p", "how many values each column has in each group"),
-        "total": public("g p", "the sum of each column in each group"),
-        "squares": public(
-            "g p", "the squared deviations of each column from the group's mean"
-        ),
-        "cells": public("g s m", "how many rows of each group have each code"),
-        "categorical": public("s", "the columns whose values are codes of categories"),
-        "frequent": public(
-            "s v", "the codes of frequent categories, and -1 for others"
-        ),
-        "fewest": public(
-            "", "the least count that the table shows", least="min_rows_per_class"
-        ),
+        **TOTALS,
         "least": LEAST,
         "n_silos": "size k",
         "width": "size l",
@@ -246,10 +236,8 @@ def unsafe_columns(
         "flags": _FLAGS,
         "sizes": _SIZES,
         "unsafe": public("p", "how many silos find a column unsafe"),
-        "categorical": public("s", "the columns whose values are codes of categories"),
-        "frequent": public(
-            "s v", "the codes of frequent categories, and -1 for others"
-        ),
+        "categorical": CATEGORICAL,
+        "frequent": FREQUENT,
         "n_categories": "size q",
     },
     size=release("", meaning="how many rows the silo has"),

@@ -15,10 +15,30 @@ import numpy as np
 from unpooled.arrays import Array, Bool, Float, Int
 from unpooled.linalg.small_cells import withheld
 from unpooled.models.description.frequent_names import MOST
+from unpooled.protocol.step import public
 
 # Codes of categories are whole numbers from 0 below this.
 CODES = MOST
 WITHHELD = -1.0
+CATEGORICAL = public("s", "the columns whose values are codes of categories")
+FREQUENT = public("s v", "the codes of frequent categories, and -1 for others")
+CELLS = public("g s m", "how many rows of each group have each code")
+FEWEST = public("", "the least count that the table shows", least="min_rows_per_class")
+COUNT = public("g p", "how many values each column has in each group")
+TOTAL = public("g p", "the sum of each column in each group")
+# What a table follows from, as steps take it.
+TOTALS = {
+    "rows": public("g", "how many rows each group has"),
+    "count": COUNT,
+    "total": TOTAL,
+    "squares": public(
+        "g p", "the squared deviations of each column from the group's mean"
+    ),
+    "cells": CELLS,
+    "categorical": CATEGORICAL,
+    "frequent": FREQUENT,
+    "fewest": FEWEST,
+}
 
 
 @final
