@@ -58,8 +58,6 @@ _GAP, _RAYLEIGH_95 = 0.2, 2.4477468
 _RICE_80 = 3.1039795
 # 95 % quantile of the Tracy-Widom distribution (β = 1); and of a normal one, 80 %.
 _TRACY_WIDOM_95, _NORMAL_80 = 0.9793, 0.8416212
-# The distance of a mean that a test at 5 % sees with 80 %, in standard errors.
-MEAN_80 = 1.9599640 + _NORMAL_80
 
 
 @final

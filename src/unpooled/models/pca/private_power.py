@@ -51,18 +51,17 @@ from unpooled.models.pca.spectrum import (
     mean_of_rest,
 )
 from unpooled.models.private_rows import (
+    NOISY_MEAN,
+    UNIT,
     checked_count,
     deviation_of,
-    on_lattice,
+    multiplied,
     promise,
 )
 from unpooled.protocol.bounds import LATTICE, LatticePair, lattice_steps
-from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step, public, release, summed
-from unpooled.secure.noise import GaussianPrivacy, Noise, is_norm, rho_of
+from unpooled.secure.noise import GaussianPrivacy, Noise, rho_of
 
-# Whole numbers of a block stand for multiples of one over this.
-_UNIT = 2.0**20
 # Share of ρ of the first round.
 LOCATION = 0.06
 # Columns of a block beyond the components wanted.
@@ -71,7 +70,7 @@ _MORE = 5
 
 @summed(
     takes={
-        "centre": public("p", "the mean, with noise, that is subtracted from all rows"),
+        "centre": NOISY_MEAN,
         "block": public(
             "p l",
             "the whole numbers of a few directions, found from totals with noise",
@@ -97,20 +96,7 @@ def local_private_products(
     share: float,
 ) -> dict[str, Any]:
     """Return exact sums of whole numbers; the silo adds the declared noise to them."""
-    p, width = block.shape
-    with np.errstate(all="ignore"):
-        longest = np.max(np.einsum("ij,ij->j", block, block), initial=0.0)
-    # Before a row is read: whole numbers whose products with rows are exact.
-    whole = np.array_equal(block, np.rint(block)) and longest <= 2.0**60
-    norms = is_norm(row_norm, np.zeros(p)) and is_norm(score_norm, np.zeros(width))
-    if not whole or not norms:
-        raise Refusal("arguments")
-    Y = on_lattice(X, centre, row_norm)
-    # Partial sums are whole numbers below 2⁴³ (Cauchy and Schwarz), so that one row
-    # more changes no other row's scores, however BLAS divides them into blocks.
-    scores = Y @ block
-    scores *= row_norm / (lattice_steps(p) * _UNIT)
-    Z = on_lattice(scores, np.zeros(width), score_norm)
+    Y, Z = multiplied(X, centre, row_norm, block, score_norm)
     # Every partial sum is a whole number below 2⁵³.
     return {"products": Y.T @ Z}
 
@@ -177,7 +163,7 @@ def by_power(
     rounds: list[_Round] = []
     Q, scores = orthonormal_basis(start), radius * math.sqrt(width / p)
     for _ in range(privacy.rounds):
-        block = np.rint(_UNIT * Q)
+        block = np.rint(UNIT * Q)
         image = federation.sum(
             local_private_products,
             centre=centre + shift,
@@ -190,7 +176,7 @@ def by_power(
         step, spent = local_private_products, rho * share
         noise = deviation_of(step, "products", spent, federation)
         noise *= (radius / lattice_steps(p)) * (scores / lattice_steps(width))
-        rounds.append(_Round(block / _UNIT, image / N, noise / N))
+        rounds.append(_Round(block / UNIT, image / N, noise / N))
         Q, scores = _next_block(rounds[-1], radius)
 
     variance, axes, noise = _components(rounds, k)

@@ -31,40 +31,40 @@ import numpy as np
 from unpooled.arrays import Array, Float
 from unpooled.federation.federation import Federation
 from unpooled.models.private_rows import (
+    POINT,
     checked_count,
     checked_point,
     deviation_of,
     in_units,
+    noisy,
+    noisy_count,
     on_lattice,
     promise,
 )
-from unpooled.protocol.bounds import LATTICE, Lattice, lattice_steps
-from unpooled.protocol.step import derived, public, release, summed
+from unpooled.protocol.bounds import LATTICE, lattice_steps
+from unpooled.protocol.step import derived, public, summed
 from unpooled.results.formats import number
-from unpooled.secure.noise import GaussianPrivacy, Noise, rho_of
+from unpooled.secure.noise import GaussianPrivacy, rho_of
 
 # The distance of a mean that a test at 5 % sees with 80 %, in standard errors.
 _SEEN = 1.9599640 + 0.8416212
 _TAKES = {
-    "centre": public(
-        "p", "the public point that is subtracted from all rows before they are clipped"
-    ),
+    "centre": POINT,
     "scale": public("p", "the public units in which rows are measured"),
 }
-_COUNT = "sample size (number of rows), with noise"
 _TOTAL = "column sums about a public centre, in public units, with noise"
 
 
 @summed(
     takes=_TAKES,
-    count=release("", bound=Lattice(0), noise=Noise(LATTICE, 0.05), meaning=_COUNT),
-    total=release("p", bound=Lattice(1), noise=Noise(LATTICE, 0.2), meaning=_TOTAL),
-    squares=release(
+    count=noisy_count(0.05),
+    total=noisy("p", 1, 0.2, _TOTAL),
+    squares=noisy(
         "p",
-        bound=Lattice(2),
-        noise=Noise(LATTICE**2, 0.75),
-        meaning="sum of squares of each column (squared deviations from a public "
-        "centre, in public units), with noise",
+        2,
+        0.75,
+        "sum of squares of each column (squared deviations from a public centre, in "
+        "public units), with noise",
     ),
 )
 def local_private_moments(
@@ -86,11 +86,7 @@ def local_private_moments(
     }
 
 
-@summed(
-    takes=_TAKES,
-    count=release("", bound=Lattice(0), noise=Noise(LATTICE, 0.1), meaning=_COUNT),
-    total=release("p", bound=Lattice(1), noise=Noise(LATTICE, 0.9), meaning=_TOTAL),
-)
+@summed(takes=_TAKES, count=noisy_count(0.1), total=noisy("p", 1, 0.9, _TOTAL))
 def local_private_means(
     X: Float[Array, "n p"],
     *,

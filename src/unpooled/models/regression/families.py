@@ -77,6 +77,25 @@ class Family:
             )
         return y
 
+    def scores(
+        self, Z: Float[Array, "n m"], y: Float[Array, " n"], mu: Float[Array, " n"]
+    ) -> Float[Array, "n m"]:
+        """Return each row's residual, divided by its variance, times its predictors."""
+        return Z * ratio(self.slope(mu) * (y - mu), self.variance(mu))[:, None]
+
+    def evaluated(
+        self, Z: Float[Array, "n m"], y: Float[Array, " n"], mu: Float[Array, " n"]
+    ) -> dict[str, Array]:
+        """Return the sums over rows of one round, from predictors, responses, means."""
+        slope, variance = self.slope(mu), self.variance(mu)
+        return {
+            "gradient": Z.T @ ratio(slope * (y - mu), variance),
+            "information": (Z * ratio(slope**2, variance)[:, None]).T @ Z,
+            "deviance": np.array(self.deviance(y, mu).sum()),
+            "pearson": np.array(ratio((y - mu) ** 2, variance).sum()),
+            "saturated": np.array(_saturated(self.name, y)),
+        }
+
 
 def _exponential(eta: Float[Array, " n"]) -> Float[Array, " n"]:
     # A step that is too long is noticed by its deviance, which must be finite.
@@ -158,7 +177,7 @@ def ratio(a: Float[Array, " n"], b: Float[Array, " n"]) -> Float[Array, " n"]:
     return np.divide(a, b, out=np.zeros_like(a), where=b > 0.0)
 
 
-def saturated(family: str, y: Float[Array, " n"]) -> float:
+def _saturated(family: str, y: Float[Array, " n"]) -> float:
     """Return what a log-likelihood needs of the responses beside the deviance.
 
     Poisson: the log-likelihood of means equal to the responses. Gamma: the sum of the
@@ -182,7 +201,7 @@ def log_likelihood(
     deviance : float
         Of the fit.
     constant : float
-        What `saturated` gives, over all silos.
+        "saturated" of `Family.evaluated`, over all silos.
     N : int
         Sample size.
     dispersion : float

@@ -49,7 +49,7 @@ from unpooled.models.regression.clusters import (
     cluster_products,
     split_clusters,
 )
-from unpooled.models.regression.families import FAMILIES, Family, ratio, saturated
+from unpooled.models.regression.families import FAMILIES, Family, ratio
 from unpooled.models.regression.newton import (
     DEVIANCE,
     GRADIENT,
@@ -113,11 +113,11 @@ def local_within_squares(
 @summed(
     by="party",
     takes={**PARAMETERS, "width": "size m"},
-    gradient=release("m", meaning=GRADIENT),
-    information=release("m m", symmetric=True, meaning=INFORMATION),
-    deviance=release("", meaning=DEVIANCE),
-    pearson=release("", meaning=PEARSON),
-    saturated=release("", meaning=SATURATED),
+    gradient=GRADIENT,
+    information=INFORMATION,
+    deviance=DEVIANCE,
+    pearson=PEARSON,
+    saturated=SATURATED,
 )
 def local_profile(
     X: Float[Array, "n p"],
@@ -132,21 +132,10 @@ def local_profile(
     """Add gradient, information and deviance at this silo's most likely intercept."""
     kind = FAMILIES[family]
     Z, y, mu = _profiled(X, mean, scale, coef, kind, offset=offset)
-    slope, variance = kind.slope(mu), kind.variance(mu)
-    return {
-        "gradient": Z.T @ ratio(slope * (y - mu), variance),
-        "information": (Z * ratio(slope**2, variance)[:, None]).T @ Z,
-        "deviance": np.array(kind.deviance(y, mu).sum()),
-        "pearson": np.array(ratio((y - mu) ** 2, variance).sum()),
-        "saturated": np.array(saturated(family, y)),
-    }
+    return kind.evaluated(Z, y, mu)
 
 
-@summed(
-    by="party",
-    takes={**PARAMETERS, "width": "size m"},
-    products=release("m m", symmetric=True, meaning=SCORE_PRODUCTS),
-)
+@summed(by="party", takes={**PARAMETERS, "width": "size m"}, products=SCORE_PRODUCTS)
 def local_profile_products(
     X: Float[Array, "n p"],
     *,
@@ -160,8 +149,7 @@ def local_profile_products(
     """Add the products of this silo's rows' scores, less what its intercept takes."""
     kind = FAMILIES[family]
     Z, y, mu = _profiled(X, mean, scale, coef, kind, offset=offset)
-    scores = Z * ratio(kind.slope(mu) * (y - mu), kind.variance(mu))[:, None]
-    return {"products": scatter(scores, np.zeros(width))}
+    return {"products": scatter(kind.scores(Z, y, mu), np.zeros(width))}
 
 
 @summed(by="party", takes={**PARAMETERS, "width": "size m"}, **RELEASED)
@@ -180,8 +168,7 @@ def local_profile_cluster_products(
     kind = FAMILIES[family]
     rows, clusters = split_clusters(X, grouped=grouped)
     Z, y, mu = _profiled(rows, mean, scale, coef, kind, offset=offset)
-    scores = Z * ratio(kind.slope(mu) * (y - mu), kind.variance(mu))[:, None]
-    return cluster_products(scores, clusters, grouped=grouped)
+    return cluster_products(kind.scores(Z, y, mu), clusters, grouped=grouped)
 
 
 @kept(by="party", takes={"coef": _COEF}, **_OWN)
@@ -268,9 +255,9 @@ def _intercept(family: Family, y: Float[Array, " n"], eta: Float[Array, " n"]) -
 @summed(
     by="party",
     takes=_OF_CLASSES,
-    gradient=release("m", meaning=GRADIENT),
-    information=release("m m", symmetric=True, meaning=INFORMATION),
-    deviance=release("", meaning=DEVIANCE),
+    gradient=GRADIENT,
+    information=INFORMATION,
+    deviance=DEVIANCE,
     own=OWN_SIZES,
 )
 def local_class_profile(
@@ -297,8 +284,8 @@ def local_class_profile(
 @summed(
     by="party",
     takes=_OF_CLASSES,
-    gradient=release("m", meaning=GRADIENT),
-    deviance=release("", meaning=DEVIANCE),
+    gradient=GRADIENT,
+    deviance=DEVIANCE,
     own=OWN_SIZES,
 )
 def local_class_profile_gradient(
@@ -321,12 +308,7 @@ def local_class_profile_gradient(
     }
 
 
-@summed(
-    by="party",
-    takes=_OF_CLASSES,
-    products=release("m m", symmetric=True, meaning=SCORE_PRODUCTS),
-    own=OWN_SIZES,
-)
+@summed(by="party", takes=_OF_CLASSES, products=SCORE_PRODUCTS, own=OWN_SIZES)
 def local_class_profile_products(
     X: Float[Array, "n p"],
     y: Shaped[Array, " n"],
@@ -340,9 +322,7 @@ def local_class_profile_products(
 ) -> dict[str, Any]:
     """Add the products of this silo's rows' scores, less what its intercepts take."""
     at = _ClassProfile(X, y, mean, scale, theta, classes)
-    scores = np.einsum("nk,np->nkp", at.residuals, at.Z).reshape(len(at.Z), width)
-    scores = scores - at.residuals @ at.slopes
-    return {"products": scatter(scores, np.zeros(width)), "own": at.sizes}
+    return {"products": scatter(at.scores(), np.zeros(width)), "own": at.sizes}
 
 
 @summed(by="party", takes=_OF_CLASSES, own=OWN_SIZES, **RELEASED)
@@ -362,11 +342,9 @@ def local_class_profile_cluster_products(
     rows, clusters = split_clusters(X, grouped=grouped)
     q = rows.shape[1]
     at = _ClassProfile(rows, y, mean[:q], scale[:q], theta, classes)
-    scores = np.einsum("nk,np->nkp", at.residuals, at.Z).reshape(len(at.Z), width)
-    scores = scores - at.residuals @ at.slopes
     named = clusters[class_codes(y, classes) >= 0]
     return {
-        **cluster_products(scores, named, grouped=grouped),
+        **cluster_products(at.scores(), named, grouped=grouped),
         "own": at.sizes,
     }
 
@@ -478,6 +456,11 @@ class _ClassProfile:
         self.slopes = scipy.linalg.lstsq(I_aa, I_ab)[0]
         information = whole[:, 1:, :, 1:].reshape(k * p, k * p) - I_ab.T @ self.slopes
         self.information = (information + information.T) / 2
+
+    def scores(self) -> Float[Array, "n m"]:
+        """Return the scores of all rows, less what the intercepts take of them."""
+        products = np.einsum("nk,np->nkp", self.residuals, self.Z)
+        return products.reshape(len(self.Z), -1) - self.residuals @ self.slopes
 
 
 def _of_classes(
