@@ -84,7 +84,7 @@ def on_lattice(
         As "arguments", before a row is read, when the public numbers are not those of
         a norm and a centre in float64.
     """
-    # A norm that is not positive would tell rows apart by what is refused.
+    # With a norm that is not positive some rows would be refused, and others not.
     if not is_norm(row_norm, centre) or lattice_steps(X.shape[1]) <= 0.0:
         raise Refusal("arguments")
     with np.errstate(all="ignore"):
@@ -164,7 +164,7 @@ def checked_point(
     Parameters
     ----------
     privacy : GaussianPrivacy
-        What was asked for.
+        Its parameters.
     federation : Federation
         The view that a private step is to read.
     step : Step
@@ -186,7 +186,7 @@ def checked_point(
         raise DataError(
             "A private fit reads the silos' columns as they are, or as a "
             "StandardScaler with privacy gives them: a transform fitted without noise, "
-            "a fold or a split before it would tell of the rows without noise.",
+            "a fold or a split before it would disclose numbers without noise.",
             rule=refusal.rule,
         ) from None
     return found[0], found[1]
@@ -195,7 +195,7 @@ def checked_point(
 def promise(
     privacy: GaussianPrivacy, federation: Federation, **found: Any
 ) -> dict[str, Any]:
-    """Return `privacy_`: what was asked for, what it costs, alone and with the rest.
+    """Return `privacy_`: the parameters, and the cost, alone and with earlier fits.
 
     "total_rho" and "total_epsilon" are of this fit and of the private transforms that
     its rows passed through.

@@ -87,7 +87,7 @@ def test_nothing_fitted_comes_before(rows):
     model = PCA(K, privacy=LOOSE)
     for one in (view, federation.folds(3)[0][0], federation.train_test_split()[0]):
         before = len(federation.ledger)
-        with pytest.raises(DataError, match="would tell of the rows without noise"):
+        with pytest.raises(DataError, match="would disclose numbers without noise"):
             model.fit(one)
         assert len(federation.ledger) == before
     # And a coordinator that asks all the same is refused in the silo.

@@ -297,7 +297,7 @@ def test_an_exact_scaler_before_a_private_fit_is_refused(rows):
     view = StandardScaler().fit(federation).transform(federation)
     for model in (PCA(2, privacy=LOOSE.part(1, scale=1.0, centre=0.0)),
                   StandardScaler(privacy=ONE)):  # fmt: skip
-        with pytest.raises(DataError, match="would tell of the rows without noise"):
+        with pytest.raises(DataError, match="would disclose numbers without noise"):
             model.fit(view)
 
 

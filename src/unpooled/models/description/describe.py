@@ -451,12 +451,12 @@ class Describe(FederatedEstimator):
     A silo answers for one `min_rows_per_class` in each version of its table: two tables
     that withhold different counts would give some of them back.
 
-    With `per_silo` each silo discloses its own number of rows, and of columns without a
-    small count in it missing cells, mean and variance, or counts of categories. Where a
-    silo has one, it shows nothing of the column, nor do the two or three smallest
-    silos; where the rest that follows from all silos is small, no silo does. The
-    silos' programs open which silos have a small count in which column, how many rows
-    each has, and the counts of the silos that are withheld, added.
+    With `per_silo` each silo discloses its own number of rows and, of each column in
+    which it has no small count, missing cells, mean and variance, or counts of
+    categories. A silo that has a small count shows nothing of the column, and neither
+    do the two or three smallest silos; where the remainder that follows from all silos
+    is small, no silo does. The silos' programs open which silos have a small count in
+    which column, how many rows each has, and the sum of the withheld silos' counts.
     """
 
     _missing = True

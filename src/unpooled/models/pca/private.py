@@ -221,7 +221,7 @@ def private(
     of_moments = found.pop("noise", None)
     taken = k
     if of_moments is not None:
-        # The other components tell how sure the first are.
+        # Standard errors of the first components need the others.
         taken = p if p <= ALL_PAIRS else min(k + _SPARE, p)
     as_found, axes = symmetric_eigenpairs(C, taken, p)
     # Noise makes some eigenvalues negative, which are set to zero.

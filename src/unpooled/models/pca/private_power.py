@@ -17,10 +17,10 @@ changes the products by ``y zᵀ``, whose Euclidean norm is ``‖y‖ ‖z‖ <=
 many columns z has. Costs of the rounds, whose number is fixed in advance, add up
 (`unpooled.secure.noise`).
 
-All rounds know something of the components, with independent noise. Of a round
+Every round has information on the components, with independent noise. For one round
 ``Y Qᵀ + Q Yᵀ - Q Qᵀ Y Qᵀ`` is the covariance matrix as far as Q shows it; the mean of
-those of the later rounds, weighted by their noise, gives the components, in the span of
-all of their blocks.
+these matrices over the later rounds, weighted by their noise, gives the components, in
+the span of all of their blocks.
 
 References
 ----------
@@ -147,8 +147,8 @@ def by_power(
     unit = privacy.row_norm / lattice_steps(p)
     of_sums = deviation_of(location, "total", rho * LOCATION, federation) * unit / N
     of_energy = deviation_of(location, "energy", rho * LOCATION, federation)
-    # Of many columns the noise of a mean may be longer than the mean is, and taking it
-    # off the rows would add it to all of them.
+    # With many columns the noise of the mean may be longer than the mean itself, and
+    # subtracting it would add it to every row.
     shift = totals["total"] / N
     square = float(np.add.reduce(shift * shift))
     shrunk = max(1.0 - p * of_sums**2 / square, 0.0) if square > 0.0 else 0.0
@@ -180,7 +180,7 @@ def by_power(
         Q, scores = _next_block(rounds[-1], radius)
 
     variance, axes, noise = _components(rounds, k)
-    # Of noise alone the largest is that of a p × l block.
+    # The largest singular value of a p × l block of noise.
     edge = noise * (math.sqrt(p) + math.sqrt(width))
     variance = np.maximum(variance, 0.0)
     total = max(radius**2, float(np.add.reduce(variance)))

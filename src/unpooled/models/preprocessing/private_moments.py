@@ -15,7 +15,7 @@ shift ``m = T / N`` and mean square ``q = S / N``, to first order
     var(variance)  = 2 v² / N + (s_S² + 4 m² s_T² + (q - 2 m²)² s_N²) / N²
 
 The first terms are those of sampling, of the variance for normal columns; the others
-are of the noise, whose size is public. Neither knows of rows that were clipped.
+are of the noise, whose size is public. Neither includes what clipping changed.
 
 References
 ----------
@@ -46,7 +46,7 @@ from unpooled.protocol.step import derived, public, summed
 from unpooled.results.formats import number
 from unpooled.secure.noise import GaussianPrivacy, rho_of
 
-# The distance of a mean that a test at 5 % sees with 80 %, in standard errors.
+# The distance of a mean, in standard errors, that a test at 5 % detects with 80 %.
 _SEEN = 1.9599640 + 0.8416212
 _TAKES = {
     "centre": POINT,
@@ -142,13 +142,13 @@ class PrivateMoments:
         Means.
     mean_se : (p,) array
         Their standard errors, of sampling and of noise; of noise alone where no
-        variance was asked for.
+        variances are released.
     variance : (p,) array or None
         Variances with denominator N, at least their noise's standard deviation.
     variance_se : (p,) array or None
         Their standard errors, of sampling from normal columns and of noise.
     privacy : dict
-        What was asked for and what it costs: `privacy_`.
+        Its parameters and cost: `privacy_`.
     """
 
     N: int
@@ -209,13 +209,13 @@ def private_moments(
 def _what_is_seen(
     N: int, of_sums: float, of_squares: float, privacy: GaussianPrivacy
 ) -> str:
-    """Return in a sentence what means and deviations with this noise still show."""
+    """Return a sentence on what means and deviations with this noise can detect."""
     unit = "" if np.all(np.asarray(privacy.scale) == 1.0) else " times the public scale"
     return (
         f"StandardScaler with noise: with {N:,} rows and ε = {privacy.epsilon:.3g} "
         f"noise gives each mean a standard error of {number(of_sums / N)}{unit} about "
         f"the public centre. A difference between such a mean and a known number is "
-        f"seen, with a probability of 80 % in a test at 5 %, from "
+        f"detected, with 80 % probability in a test at 5 %, from "
         f"{number(_SEEN * of_sums / N)}{unit} on, and a standard deviation is above "
         f"its noise from {number(float(np.sqrt(_SEEN * of_squares / N)))}{unit} on."
     )

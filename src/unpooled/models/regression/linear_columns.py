@@ -26,9 +26,9 @@ with the covariance matrix  σ² (ZᵀZ)⁻¹ = σ² Zᵀ Q G⁻² Qᵀ Z  witho
 each silo computes the part of its own columns. The one that is robust against unequal
 variances is  Zᵀ Q G⁻² M G⁻² Qᵀ Z, with G⁻² for (G G)⁻¹ in both.
 
-M is one equation for each pair of predictors about as many unknown squares as there are
-people: silos know Q. Where the pairs are more than a third as many as the people, no
-robust errors are computed.
+The silos know Q, so that M gives one equation for each pair of predictors, in as many
+unknown squares as there are people. Where the pairs are more than a third as many as
+the people, no robust errors are computed.
 
 What a silo learns: the span of all predictors, that is the other silos' predictors up
 to a linear map that it does not know, and the fitted values. The matrix R_i is drawn
@@ -211,8 +211,8 @@ def own_coefficients(
     c = V.T @ centre
     N = len(kept["basis"])
     B = _own_products(kept, columns, target, V)
-    # Of folds the degrees of freedom differ, so that they are no argument: a silo
-    # answers for one setting of arguments.
+    # The degrees of freedom differ between folds, so that they cannot be an argument: a
+    # silo answers for one setting of arguments.
     dof = N - n_predictors - 1
     sigma2 = residual / dof if dof > 0 else 0.0
     shares = {
@@ -265,7 +265,7 @@ def local_residual_products(
     if too_many_pairs(len(Q), V.shape[1]):
         raise DataError("The residuals could be solved for.", rule="max_feature_ratio")
     y = kept["rows"][:, ~predicts].sum(axis=1)
-    # Of a silo without the response all are 0.
+    # In a silo without the response all are 0.
     share = float(not predicts.all())
     e2 = share * (y - Q @ (V @ (V.T @ response))) ** 2
     return {"products": (Q * e2[:, None]).T @ Q, "weighted": Q.T @ e2}
