@@ -19,6 +19,7 @@ from types import MappingProxyType
 from typing import final
 
 import numpy as np
+import scipy.optimize
 import scipy.special
 
 from unpooled.arrays import Array, Bool, Float
@@ -76,6 +77,26 @@ class Family:
                 rule="response_values",
             )
         return y
+
+    def intercept(self, y: Float[Array, " n"], eta: Float[Array, " n"]) -> float:
+        """Return the most likely intercept of rows, whose linear predictors lack it."""
+        if self.name == "gaussian":
+            return float((y - eta).mean())
+        if self.name == "gamma":
+            return float(scipy.special.logsumexp(np.log(y) - eta) - np.log(len(y)))
+        total = float(y.sum())
+        if not 0.0 < total < (len(y) if self.name == "binomial" else np.inf):
+            raise no_intercept()
+        if self.name == "poisson":
+            return float(np.log(total) - scipy.special.logsumexp(eta))
+
+        def excess(a: float) -> float:
+            return float(scipy.special.expit(a + eta).sum()) - total
+
+        # With the smallest or the largest of all linear predictors in place of each.
+        middle = float(scipy.special.logit(total / len(y)))
+        low, high = middle - eta.max() - 1.0, middle - eta.min() + 1.0
+        return float(scipy.optimize.brentq(excess, low, high, xtol=1e-14))
 
     def scores(
         self, Z: Float[Array, "n m"], y: Float[Array, " n"], mu: Float[Array, " n"]
@@ -170,6 +191,15 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         )
     }
 )
+
+
+def no_intercept() -> DataError:
+    """Return the error of a silo whose rows have no most likely intercept."""
+    return DataError(
+        "The silo's responses have no finite intercept of their own: a class has no "
+        "row, or all responses are equal.",
+        rule="own_intercept",
+    )
 
 
 def ratio(a: Float[Array, " n"], b: Float[Array, " n"]) -> Float[Array, " n"]:

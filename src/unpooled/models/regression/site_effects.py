@@ -49,7 +49,7 @@ from unpooled.models.regression.clusters import (
     cluster_products,
     split_clusters,
 )
-from unpooled.models.regression.families import FAMILIES, Family, ratio
+from unpooled.models.regression.families import FAMILIES, Family, no_intercept, ratio
 from unpooled.models.regression.newton import (
     DEVIANCE,
     GRADIENT,
@@ -181,7 +181,7 @@ def own_intercept(
     eta = (rows[:, :k] - middle) @ coef[0]
     if offset:
         eta = eta + rows[:, k]
-    own = _intercept(FAMILIES[family], rows[:, -1], eta) - middle @ coef[0]
+    own = FAMILIES[family].intercept(rows[:, -1], eta) - middle @ coef[0]
     return {"intercept": np.array([own]), "coef": coef.copy()}
 
 
@@ -222,31 +222,10 @@ def _profiled(
     eta = Z @ coef
     if offset:
         eta = eta + rows[:, k]
-    mu = family.mean(eta + _intercept(family, y, eta))
+    mu = family.mean(eta + family.intercept(y, eta))
     weights = ratio(family.slope(mu) ** 2, family.variance(mu))
     # A step that is far too long may leave no row any information.
     return Z - weights @ Z / max(weights.sum(), np.finfo(float).tiny), y, mu
-
-
-def _intercept(family: Family, y: Float[Array, " n"], eta: Float[Array, " n"]) -> float:
-    """Return the most likely intercept of rows, whose linear predictors lack it."""
-    if family.name == "gaussian":
-        return float((y - eta).mean())
-    if family.name == "gamma":
-        return float(scipy.special.logsumexp(np.log(y) - eta) - np.log(len(y)))
-    total = float(y.sum())
-    if not 0.0 < total < (len(y) if family.name == "binomial" else np.inf):
-        raise _no_intercept()
-    if family.name == "poisson":
-        return float(np.log(total) - scipy.special.logsumexp(eta))
-
-    def excess(a: float) -> float:
-        return float(scipy.special.expit(a + eta).sum()) - total
-
-    # With the smallest or the largest of all linear predictors in place of each.
-    middle = float(scipy.special.logit(total / len(y)))
-    low, high = middle - eta.max() - 1.0, middle - eta.min() + 1.0
-    return float(scipy.optimize.brentq(excess, low, high, xtol=1e-14))
 
 
 # --- Logistic regression ------------------------------------------------------------
@@ -469,7 +448,7 @@ def _of_classes(
     """Return the rows of the classes; refuse where one of them has none."""
     rows, codes = complete(X), class_codes(y, classes)
     if not class_sizes(codes, classes).all():
-        raise _no_intercept()
+        raise no_intercept()
     return rows[codes >= 0], codes[codes >= 0]
 
 
@@ -478,9 +457,8 @@ def _intercepts(
 ) -> Float[Array, " k"]:
     """Return the most likely intercepts of all classes but the first."""
     if eta.shape[1] == 1:
-        return np.array(
-            [_intercept(FAMILIES["binomial"], codes.astype(float), eta[:, 0])]
-        )
+        own = FAMILIES["binomial"].intercept(codes.astype(float), eta[:, 0])
+        return np.array([own])
     indicators = codes[:, None] == np.arange(1, eta.shape[1] + 1)
     n = len(codes)
 
@@ -527,14 +505,6 @@ def _centred(X: Float[Array, "n p"]) -> Float[Array, "n p"]:
     centred = X - X.mean(axis=0)
     centred[:, np.ptp(X, axis=0) == 0.0] = 0.0
     return centred
-
-
-def _no_intercept() -> DataError:
-    return DataError(
-        "The silo's responses have no finite intercept of their own: a class has no "
-        "row, or all responses are equal.",
-        rule="own_intercept",
-    )
 
 
 def _kept_with(kept: Any, coef: Float[Array, "q r"]) -> Float[Array, " q"]:
