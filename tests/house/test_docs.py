@@ -208,6 +208,23 @@ def test_named_tests_exist():
     assert missing == []
 
 
+def test_architecture_leads_to_files_and_functions_that_exist():
+    sources = list((ROOT / "src").rglob("*.py"))
+    texts = "\n".join(source.read_text("utf-8") for source in sources)
+    defined = set(re.findall(r"(?:def|class) (\w+)", texts))
+    page = (DOCS / "architecture.md").read_text("utf-8")
+    steps = re.findall(r"^\|(?: \d+ \|)?([^|]*\w\.py[^|]*)\|", page, re.M)
+
+    files = set(re.findall(r"[\w/]+\.py", page))
+    named = {name for one in steps for name in re.findall(r"`(?:\w+\.)?(\w+)`", one)}
+
+    assert [
+        f for f in files if not any(f"/{s}".endswith(f"/{f}") for s in sources)
+    ] == []
+    assert len(named) > 30
+    assert named - defined - {"py"} == set()
+
+
 def test_readme_is_short():
     assert len(README.read_text("utf-8").splitlines()) <= 120
     assert len(blocks_of(README)[0].content.splitlines()) <= 12

@@ -100,7 +100,8 @@ def opened(replies: Mapping[str, Message]) -> Array:
         if reply.header["kind"] == "refused":
             raise AggregationError("refused", rule=reply.header["rule"])
     code = WireFormat(base_of.declared["base"], (), {}).code(len(replies))
-    return MaskedSum().reveal([r.arrays["base"] for r in replies.values()], code)
+    words = [reply.arrays["base"] for reply in replies.values()]
+    return code.decode(MaskedSum().added(words, code))
 
 
 def after_keeping(times: float) -> Rogue:

@@ -317,10 +317,12 @@ def _opened(
     rogue: Rogue, replies: list[Message], name: str, declared: Any, request: Request
 ) -> Array:
     parts = [reply.arrays[name] for reply in replies]
-    secure = MaskedSum() if rogue.protection == "masked" else PlainSum()
     p = len(COLUMNS)
     for operation in request.operations:
         p = len(getattr(operation, "columns", range(p)))
     sizes = find_step(request.step).sizes(p, request.public)
     form = WireFormat.of(declared, sizes, request.public)
-    return form.restored(secure.reveal(parts, form.code(len(set(rogue.listed)))))
+    code = form.code(len(set(rogue.listed)))
+    if rogue.protection == "masked":
+        return form.restored(code.decode(MaskedSum().added(parts, code)))
+    return form.restored(PlainSum().added(parts, code))

@@ -237,7 +237,7 @@ class Federation:
     if not TYPE_CHECKING:
 
         def __getattribute__(self, name: str) -> Any:
-            """Refuse `__len__` as an attribute; `len(federation)` is not asked here.
+            """Refuse `__len__` as an attribute; `len(federation)` does not come here.
 
             Before anything else, scikit-learn's functions decide by `hasattr` whether X
             is an array, and then refuse the name of a label in place of y by its type.

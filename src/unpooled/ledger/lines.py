@@ -90,7 +90,7 @@ class Release:
         For exchanged arrays, the neighbours to which or from which they were sent.
     rho, delta : float
         Of a total with noise for differential privacy: what it costs each silo, and the
-        δ that was asked for; 0 for all others.
+        δ of its request; 0 for all others.
     time : str
         Time at which the coordinator wrote the line, ISO 8601, UTC; empty in a plan.
     hash : str

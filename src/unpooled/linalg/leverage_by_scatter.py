@@ -18,9 +18,9 @@ random Ω only if, S is the scatter of these very rows. So m and μ need no trus
 **Why no row above the limit is cleared.** With Gaussian Ω the projected squared norm of
 a row is its own times χ² of k degrees of freedom. So it falls below `_RARE[k]` times
 its own once in 2.5e9 times, and rows are cleared only where it is at most that many
-times the limit, less what rounding may hide. That a row is worth a note, below the
-limit, is a warning and no refusal: where n is but a few times p and many projections
-would be needed, it is missed once in a thousand times (`_SELDOM`).
+times the limit, less what rounding may hide. A row below the limit that is worth a note
+is warned of and not refused: where n is only a few times p, so that many projections
+would be needed, one such row in a thousand is missed (`_SELDOM`).
 
 **Single precision.** Most of the time is that of the projections, so rows are rounded
 before. Let W be the weights of the projections and x a row. A sum of p rounded products
@@ -105,7 +105,7 @@ def leverage_by_scatter(
     n : int
         Number of rows.
     limit : float
-        Above 0 and at most 1. Leverages below it are not told apart, unless some are
+        Above 0 and at most 1. Smaller leverages are not computed, unless some are
         worth a note.
     noteworthy : float, optional
         At most the limit, by default equal to it: leverages from here on are computed.

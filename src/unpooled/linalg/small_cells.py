@@ -19,8 +19,8 @@ Silos are groups too, but each knows its own counts alone (`withheld_silos`):
     missing   8        6        0        0       19      33    which are 2, 3 and 4
 
 Three silos at least are withheld whole, so that what follows from "all" for two of them
-is a sum even to the third one. That sum must be large in every row, for whoever knows
-the counts of one of the silos too; or else the column is withheld in all silos.
+is a sum even to the third one. That sum must be large in every row, also less the
+counts of one of these silos; otherwise the column is withheld in all silos.
 
 References
 ----------
@@ -70,7 +70,7 @@ def withheld(
 def withheld_silos(
     flagged: Bool[Array, "m p"], sizes: Float[Array, " m"]
 ) -> Bool[Array, "m p"]:
-    """Return in which silos a column is withheld, before the rest is looked at.
+    """Return the silos that withhold each column, before the remaining sums are judged.
 
     The smallest silos are withheld with one that has a small count, whichever has it.
     So a larger limit, which flags more silos, withholds the same and more: silos of two
@@ -93,14 +93,14 @@ def withheld_silos(
 def is_unsafe(
     rest: Float[Array, "p l"], own: Float[Array, "p l"], least: Float[Array, "p l"]
 ) -> Bool[Array, " p"]:
-    """Return of which columns the withheld silos' sums would give a small count.
+    """Return the columns in which sums over the withheld silos give a small count.
 
     Parameters
     ----------
     rest : (p, l) array
         Counts of each column by rows, over the silos that are withheld.
     own : (p, l) array
-        Those of one of them, who can subtract them.
+        Those of one of these silos, which can subtract them.
     least : (p, l) array
         The least count, but for 0, that is no secret.
     """

@@ -18,12 +18,14 @@ from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.party.steps.add_noise import check_inputs, honest_shares
-from unpooled.protocol.bounds import LATTICE, lattice_steps
+from unpooled.protocol.bounds import LATTICE, Lattice, lattice_steps
+from unpooled.protocol.declaration import Declared, public, release
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step
 from unpooled.protocol.view_operations import Derive
 from unpooled.secure.noise import (
     GaussianPrivacy,
+    Noise,
     check_sampler,
     epsilon_of,
     is_norm,
@@ -31,6 +33,36 @@ from unpooled.secure.noise import (
 )
 
 NEIGHBOURS = "one row more or less, in any silo"
+# Whole numbers of a matrix stand for multiples of one over this.
+UNIT = 2.0**20
+POINT = public(
+    "p", "the public point that is subtracted from all rows before they are clipped"
+)
+NOISY_MEAN = public("p", "the mean, with noise, that is subtracted from all rows")
+
+
+def noisy(
+    axes: str, power: int, share: float, meaning: str, *, symmetric: bool = False
+) -> Declared:
+    """Declare sums over rows that leave with noise.
+
+    Parameters
+    ----------
+    power : int
+        Of a row's entries: 0 for the number of rows, 1 for sums, 2 for products.
+    share : float
+        Of the step's cost.
+    """
+    # The number of rows is in units of L, so that it changes by L too.
+    noise = Noise(LATTICE ** max(power, 1), share)
+    return release(
+        axes, bound=Lattice(power), noise=noise, meaning=meaning, symmetric=symmetric
+    )
+
+
+def noisy_count(share: float) -> Declared:
+    """Declare the number of rows, with noise."""
+    return noisy("", 0, share, "sample size (number of rows), with noise")
 
 
 def on_lattice(
@@ -52,7 +84,7 @@ def on_lattice(
         As "arguments", before a row is read, when the public numbers are not those of
         a norm and a centre in float64.
     """
-    # A norm that is not positive would tell rows apart by what is refused.
+    # With a norm that is not positive some rows would be refused, and others not.
     if not is_norm(row_norm, centre) or lattice_steps(X.shape[1]) <= 0.0:
         raise Refusal("arguments")
     with np.errstate(all="ignore"):
@@ -71,6 +103,38 @@ def on_lattice(
         shrink = LATTICE * (1.0 - 2.0**-40) / np.sqrt(squares[longer])
         Y[longer] = np.trunc(Y[longer] * shrink[:, None])
     return Y
+
+
+def multiplied(
+    X: Float[Array, "n p"],
+    centre: Float[Array, " p"],
+    row_norm: float,
+    matrix: Float[Array, "p l"],
+    norm: float,
+) -> tuple[Float[Array, "n p"], Float[Array, "n l"]]:
+    """Return rows on the lattice, and their products with a matrix, clipped to a norm.
+
+    A matrix product in float64 is rounded by how BLAS divides the rows into blocks, so
+    that one row more could change another row. Rows and matrix are therefore whole
+    numbers, whose partial sums stay below 2⁵³ (Cauchy and Schwarz), and no product is
+    rounded.
+
+    Raises
+    ------
+    Refusal
+        As "arguments", before a row is read, when the matrix is not of whole numbers
+        with columns of length at most 2³⁰, or a norm is none.
+    """
+    p, width = matrix.shape
+    with np.errstate(all="ignore"):
+        longest = np.max(np.einsum("ij,ij->j", matrix, matrix), initial=0.0)
+    whole = np.array_equal(matrix, np.rint(matrix)) and longest <= 2.0**60
+    if not whole or not is_norm(norm, np.zeros(width)):
+        raise Refusal("arguments")
+    Y = on_lattice(X, centre, row_norm)
+    Z = Y @ matrix
+    Z *= row_norm / (lattice_steps(p) * UNIT)
+    return Y, on_lattice(Z, np.zeros(width), norm)
 
 
 def in_units(
@@ -100,7 +164,7 @@ def checked_point(
     Parameters
     ----------
     privacy : GaussianPrivacy
-        What was asked for.
+        Its parameters.
     federation : Federation
         The view that a private step is to read.
     step : Step
@@ -122,7 +186,7 @@ def checked_point(
         raise DataError(
             "A private fit reads the silos' columns as they are, or as a "
             "StandardScaler with privacy gives them: a transform fitted without noise, "
-            "a fold or a split before it would tell of the rows without noise.",
+            "a fold or a split before it would disclose numbers without noise.",
             rule=refusal.rule,
         ) from None
     return found[0], found[1]
@@ -131,7 +195,7 @@ def checked_point(
 def promise(
     privacy: GaussianPrivacy, federation: Federation, **found: Any
 ) -> dict[str, Any]:
-    """Return `privacy_`: what was asked for, what it costs, alone and with the rest.
+    """Return `privacy_`: the parameters, and the cost, alone and with earlier fits.
 
     "total_rho" and "total_epsilon" are of this fit and of the private transforms that
     its rows passed through.

@@ -59,7 +59,7 @@ class Spent:
     rho : float
         The sum of their ρ.
     delta : float
-        The smallest δ that one of them was asked with.
+        The smallest δ of their requests.
     epsilon : float
         The ε at this δ, of all of them together.
     steps : tuple of str

@@ -331,7 +331,7 @@ def derived(
         on the same row and on them: a private step may read what it makes.
     settings : sequence of str
         Array arguments with a last axis over columns, of which a silo answers one only
-        for each column: rows that two of them tell apart may be few.
+        for each column: rows on which two of them differ may be few.
     """
 
     def declare(function: Callable[..., Any]) -> Step:

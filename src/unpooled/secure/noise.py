@@ -9,7 +9,7 @@ so that floating-point rounding discloses nothing, and the noise is drawn exactl
 (OpenDP). Two data sets are neighbours when one has one row more.
 
 The account. A release of sensitivity Δ costs ``ρ = Δ² / 2σ²``. Costs of all releases
-add up, whatever each was asked for after the answers before it, and a sum ρ is
+add up, also where a release is chosen after earlier answers, and a sum ρ is
 (ε, δ)-differentially private where ``δ >= Φ(μ/2 - ε/μ) - exp(ε) Φ(-μ/2 - ε/μ)`` with
 ``μ = sqrt(2 ρ)``: what one Gaussian mechanism of that ρ is, exactly. It is also ρ of
 zero-concentrated differential privacy, whose conversion takes about 9 % more noise.
@@ -18,7 +18,7 @@ Why whole numbers may be counted as Gaussian. Add to an integer y continuous noi
 variance σ² - s², then round it at random to a whole number by a discrete Gaussian of
 variance s² about it. By Poisson's summation formula the result has the probabilities of
 a discrete Gaussian of variance σ² about y, each to a factor of 1 ± 8 exp(-2 π² s²). The
-rounding knows no row, so a discrete Gaussian is as private as the continuous one of
+rounding reads no row, so a discrete Gaussian is as private as the continuous one of
 variance σ² - s². A sum of n discrete Gaussians has the probabilities of one of their
 variances' sum, to such factors with half the variance of a share in place of s².
 With s = 3 and shares of a standard deviation of 4 or more every factor is within 1e-65
@@ -261,7 +261,7 @@ def _delta_of(epsilon: float, rho: float) -> float:
     ``Φ(a) - exp(ε) Φ(-b) = φ(a) (M(-a) - M(b))`` with Mills's ratio M, where neither
     term overflows.
     """
-    # Here, because who simulates without privacy need not wait for it.
+    # Here, because simulations without privacy need not wait for it.
     from scipy.special import erfcx, ndtr
 
     mu = math.sqrt(2.0 * rho)

@@ -13,6 +13,7 @@ from private_rows import LOOSE, K, P, open_silos, rows
 from unpooled import PCA, GaussianPrivacy, load, plan, save, simulate
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.models.pca import private
+from unpooled.models.private_rows import multiplied
 from unpooled.party.rules.policy import Policy
 from unpooled.party.steps import add_noise as noising
 from unpooled.protocol.bounds import LATTICE
@@ -78,10 +79,10 @@ def test_one_row_more_changes_no_other_row_to_the_last_bit(n):
     rng = np.random.default_rng(n)
     X = rng.standard_normal((64, 37))
     metric = np.rint(2.0**20 * rng.standard_normal((37, 37)))
-    public = (np.zeros(37), metric, 12.0, 3.0)
+    public = (np.zeros(37), 12.0, metric, 3.0)
     # BLAS takes other paths for other numbers of rows.
-    every = private._in_metric(X, *public)
-    np.testing.assert_array_equal(private._in_metric(X[:n], *public), every[:n])
+    _, every = multiplied(X, *public)
+    np.testing.assert_array_equal(multiplied(X[:n], *public)[1], every[:n])
     assert np.einsum("ij,ij->i", every, every).max() <= LATTICE**2
 
 

@@ -104,6 +104,14 @@ def test_an_earlier_librarys_roster_counts_until_the_first_answer():
     assert told.others(("a",), "", None) == set()
 
 
+def test_an_earlier_librarys_roster_is_about_every_table():
+    here = silos(TABLES)
+    for party in here.parties.values():
+        rosters = party._studies._audit_log.state().rosters
+        rosters.see(UNKNOWN, ("x", "y"), "2026-06-01T00:00:00+00:00")
+    assert rules(here, "abcd", "first") == {"allow_roster_change"}
+
+
 @pytest.mark.parametrize("days", [-1.0, "30", True])
 def test_a_period_is_a_number_of_days(days):
     with pytest.raises(StudyError, match="roster_period_days"):

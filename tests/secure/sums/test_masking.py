@@ -29,7 +29,7 @@ def test_all_together_open_the_total(make):
     parts = conceal_all(masked_sums(), values, code)
 
     for order in (parts, parts[::-1], parts[2:] + parts[:2]):
-        total = MaskedSum().reveal(iter(order), code)
+        total = code.decode(MaskedSum().added(iter(order), code))
         np.testing.assert_allclose(total, values.sum(axis=0), atol=1e-15)
 
 
@@ -131,7 +131,7 @@ def test_a_foreign_part_spoils_the_total(make):
     for wrong in (parts[:4], [*parts[:4], other_round], [*parts, parts[0]]):
         # 64 random words are all in the range with probability at most 2^-64.
         with pytest.raises(AggregationError, match="masks did not cancel"):
-            MaskedSum().reveal(wrong, code)
+            code.decode(MaskedSum().added(wrong, code))
 
 
 def test_a_party_alone_has_no_masks():

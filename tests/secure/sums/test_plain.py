@@ -30,7 +30,7 @@ def test_adding_is_in_order_and_leaves_the_parts_alone():
     parts = [np.array([1e16]), np.array([1.0]), np.array([-1e16])]
     copies = [part.copy() for part in parts]
 
-    total = PlainSum().reveal(iter(parts), CODE)
+    total = PlainSum().added(iter(parts), CODE)
 
     assert total == ((1e16 + 1.0) + -1e16)
     assert all((a == b).all() for a, b in zip(parts, copies, strict=True))

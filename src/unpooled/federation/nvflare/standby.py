@@ -129,7 +129,7 @@ class StandbyLauncher(ProcessJobLauncher):
 def _forget_earlier_jobs() -> None:
     """Free what NVFlare keeps of each job, so that this process does not grow."""
     # Tables of how long messages took and how large they were, with rows for every
-    # process that one came from. Administrators can have them shown; kits allow nobody.
+    # process that one came from. Administrators could read them; kits allow none.
     for pool in tuple(StatsPoolManager.pools.values()):
         if isinstance(pool, HistPool):
             with pool.update_lock:

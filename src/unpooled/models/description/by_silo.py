@@ -14,17 +14,17 @@
 No end has the counts of two silos. What a silo's program opens of small counts are sums
 over three silos or more, or over all of them.
 
-What one could compute from everything that is printed, column by column: the counts of
-the withheld silos, added (all, less the silos that are shown), and the rows of each. In
-a table with known sums by row and by column no cell is known to be below the limit
-where these sums are 0 or at least that (`unpooled.linalg.small_cells`). Whoever has the
-counts of one of the silos knows the same of the others. Where a count of all silos
-together is withheld, no silo shows the column. Classes and silos share the counts of
-all rows and nothing else.
+Everything that is printed gives, for each column, the sum of the withheld silos' counts
+(all, less the silos that are shown), and the number of rows of each. In a table with
+known sums by row and by column no cell is known to be below the limit where these sums
+are 0 or at least that (`unpooled.linalg.small_cells`). The same holds of the other
+silos for anyone who has the counts of one. Where a count of all silos together is
+withheld, no silo shows the column. Classes and silos share the counts of all rows and
+nothing else.
 
-The mean and variance of few different values have the counts of these values. So a silo
-counts its values: where it has at most `_FEW` different ones and one is rare, no silo
-shows the column.
+Mean and variance of a column with few different values determine the counts of these
+values. So a silo counts its values: where it has at most `_FEW` different ones and one
+of them is rare, no silo shows the column.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,7 +39,10 @@ from unpooled.linalg.moments import observed_sums, squared_deviations
 from unpooled.linalg.small_cells import is_unsafe, withheld_silos
 from unpooled.models.description.column_quantiles import LEAST
 from unpooled.models.description.shown_table import (
+    CATEGORICAL,
     CODES,
+    FREQUENT,
+    TOTALS,
     WITHHELD,
     Table,
     known_codes,
@@ -52,12 +55,13 @@ from unpooled.protocol.step import disclosed, kept, public, release, stays, summ
 # Whole numbers from here on are counted one by one; codes of categories begin at 0.
 _FIRST = -16
 _WHOLE = CODES - _FIRST
-# Other values by the first digits of a product of their bits, so that few of them are
-# seen to be few: of five, two have the same ones in one column of a hundred.
+# Other values are counted by a hash, the first bits of a product of their bits: in one
+# column of a hundred two of five values have the same.
 _BUCKET_BITS = 10
 _COUNTED = _WHOLE + 2**_BUCKET_BITS
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-# Of so many values n, mean and variance determine the counts, or nearly.
+# With so many different values, or fewer, their number, mean and variance determine
+# the counts, or nearly.
 _FEW = 5
 # A flag of a column that no silo may show.
 _NOWHERE = 2.0
@@ -104,20 +108,7 @@ def own_squares(X: Float[Array, "n p"], kept: Any) -> dict[str, Any]:
     # Entries are of single silos, which silos that allow it show.
     between_two=True,
     takes={
-        "rows": public("g", "how many rows each group has"),
-        "count": public("g p", "how many values each column has in each group"),
-        "total": public("g p", "the sum of each column in each group"),
-        "squares": public(
-            "g p", "the squared deviations of each column from the group's mean"
-        ),
-        "cells": public("g s m", "how many rows of each group have each code"),
-        "categorical": public("s", "the columns whose values are codes of categories"),
-        "frequent": public(
-            "s v", "the codes of frequent categories, and -1 for others"
-        ),
-        "fewest": public(
-            "", "the least count that the table shows", least="min_rows_per_class"
-        ),
+        **TOTALS,
         "least": LEAST,
         "n_silos": "size k",
         "width": "size l",
@@ -150,8 +141,8 @@ def flagged_columns(
 ) -> dict[str, Any]:
     """Release the silo's number of rows, and in which columns it has a small count.
 
-    A flag is 1 where it has, and 2 where no silo may show the column. The silo keeps
-    its counts: of categories or of two values, of all values, and of missing cells.
+    A flag is 1 where it has one, and 2 where no silo may show the column. The silo
+    keeps its counts: of categories or of two values, of all values, of missing cells.
     """
     if 0 < float(kept["own_rows"]) < fewest:
         # Its number of rows is shown, and would be a small count itself.
@@ -161,10 +152,10 @@ def flagged_columns(
     lines: Array = np.zeros((len(n), width))
     lines[:, -2], lines[:, -1] = n, float(kept["own_rows"]) - n
     lowest: Array = np.full(lines.shape, float(fewest))
-    # A mean is of more values than a count.
+    # A mean needs more values behind it than a count.
     lowest[~table.categorical, -2] = max(fewest, least)
-    # A count of all silos that is withheld would be the sum of theirs. And values that
-    # classes show are too few for a mean here: classes may be the silos.
+    # The silos' counts would add up to a withheld count of all silos. And the values of
+    # a class may be too few for a mean here: classes may be the silos.
     nowhere = table.of_all | (n >= fewest) & (n < lowest[:, -2])
     place = {int(j): i for i, j in enumerate(categorical.tolist())}
     for j, whole in enumerate(values):
@@ -174,7 +165,7 @@ def flagged_columns(
             own = whole[[value - _FIRST for value in pair]]
         else:
             own, found = np.zeros(0), whole[whole > 0]
-            # Of what is left of all silos these counts would follow as well.
+            # These counts would also follow from what the other silos leave of all.
             nowhere[j] |= len(found) <= _FEW and bool((found < fewest).any())
         lines[j, : len(own)] = own
     small = ((lines > 0) & (lines < fewest)).any(axis=1)
@@ -207,7 +198,7 @@ def withheld_counts(
     sizes: Float[Array, " k"],
     width: int,
 ) -> dict[str, Any]:
-    """Release the silo's counts of the columns that it is withheld of."""
+    """Release the silo's counts of the columns that it withholds."""
     hidden = _hidden(flags, sizes)[list(silos).index(party)]
     return {"rest": kept["own_lines"] * hidden[:, None]}
 
@@ -234,7 +225,7 @@ def unsafe_columns(
     sizes: Float[Array, " k"],
     rest: Float[Array, "p l"],
 ) -> dict[str, Any]:
-    """Release of which columns the withheld silos' counts, added, are small."""
+    """Release the columns in which sums over the withheld silos are small."""
     hidden = _hidden(flags, sizes)[list(silos).index(party)]
     unsafe = is_unsafe(rest, kept["own_lines"], kept["own_least"])
     return {"unsafe": (hidden & unsafe).astype(float)}
@@ -246,10 +237,8 @@ def unsafe_columns(
         "flags": _FLAGS,
         "sizes": _SIZES,
         "unsafe": public("p", "how many silos find a column unsafe"),
-        "categorical": public("s", "the columns whose values are codes of categories"),
-        "frequent": public(
-            "s v", "the codes of frequent categories, and -1 for others"
-        ),
+        "categorical": CATEGORICAL,
+        "frequent": FREQUENT,
         "n_categories": "size q",
     },
     size=release("", meaning="how many rows the silo has"),
@@ -274,7 +263,7 @@ def own_table(
 ) -> dict[str, Any]:
     """Disclose the silo's own table; -1 stands for what is withheld."""
     hidden = _hidden(flags, sizes)[list(silos).index(party)] | (unsafe > 0)
-    # Its own small counts a silo shows under no flags.
+    # Whatever the flags are, a silo shows none of its own small counts.
     hidden = hidden | (kept["own_flags"] > 0)
     n, lines = kept["own_count"], kept["own_lines"]
     no_mean = hidden | np.isin(np.arange(len(n)), categorical) | (n < 2)
@@ -291,7 +280,7 @@ def own_table(
 
 
 def tables_of_silos(
-    federation: Federation, asked: Mapping[str, Any], places: Bool[Array, "s v"]
+    federation: Federation, table: Mapping[str, Any], places: Bool[Array, "s v"]
 ) -> Mapping[str, Mapping[str, Array]]:
     """Return what each silo shows of its own rows; six rounds, two without an array.
 
@@ -299,7 +288,7 @@ def tables_of_silos(
     ----------
     federation : Federation
         The view that is described.
-    asked : mapping of str to object
+    table : mapping of str to object
         Totals over all silos, which they alone open, and the limits of the table.
     places : (s, v) array of bool
         Which places of each categorical column are categories.
@@ -318,7 +307,7 @@ def tables_of_silos(
         silos=silos,
         n_silos=len(silos),
         width=width,
-        **asked,
+        **table,
     )
     rest = federation.sum(
         withheld_counts, to="parties", silos=silos, width=width, **found
@@ -327,8 +316,8 @@ def tables_of_silos(
     return federation.collect(
         own_table,
         silos=silos,
-        categorical=asked["categorical"],
-        frequent=asked["frequent"],
+        categorical=table["categorical"],
+        frequent=table["frequent"],
         n_categories=max(int(places.sum()), 1),
         **found,
         **unsafe,
@@ -338,7 +327,7 @@ def tables_of_silos(
 def _hidden(
     flags: Float[Array, "k p"], sizes: Float[Array, " k"]
 ) -> Bool[Array, "k p"]:
-    """Return of which columns which silo shows nothing, before the rest is judged."""
+    """Return the columns that each silo withholds, before their sums are judged."""
     flags = np.rint(flags)
     return withheld_silos(flags > 0, sizes) | (flags == _NOWHERE).any(axis=0)
 
@@ -356,7 +345,7 @@ def _of_categories(
 
 def _counted(x: Float[Array, " n"]) -> Float[Array, " m"]:
     """Return how many values are each whole number from `_FIRST`, then others."""
-    # Adding 0 makes one number of both zeros.
+    # Adding 0 turns -0.0 into 0.0.
     x = x[~np.isnan(x)] + 0.0
     is_whole = (x >= _FIRST) & (x < CODES) & (x == np.floor(x))
     others = x[~is_whole].view(np.uint64) * _GOLDEN >> np.uint64(64 - _BUCKET_BITS)

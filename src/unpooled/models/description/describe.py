@@ -68,7 +68,13 @@ from unpooled.models.description.frequent_names import (
 )
 from unpooled.models.description.quantiles import check_least, units_of
 from unpooled.models.description.shown_table import (
+    CATEGORICAL,
+    CELLS,
     CODES,
+    COUNT,
+    FEWEST,
+    TOTAL,
+    TOTALS,
     WITHHELD,
     Table,
     known_codes,
@@ -86,7 +92,7 @@ from unpooled.models.discriminant.classes import (
     local_names,
 )
 from unpooled.protocol.bounds import Counts
-from unpooled.protocol.step import public, release, summed
+from unpooled.protocol.step import release, summed
 from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Exhibit
 
@@ -94,17 +100,6 @@ from unpooled.results.exhibits import Exhibit
 _HALF = 32
 _QUARTILES = np.array([0.25, 0.5, 0.75])
 
-_GROUPS = public("size g", "how many groups of rows the table has, with all rows")
-_CATEGORICAL = public("s", "the columns whose values are codes of categories")
-_COUNT = public("g p", "how many values each column has in each group")
-_TOTAL = public("g p", "the sum of each column in each group")
-_SQUARES = public("g p", "the squared deviations of each column from the group's mean")
-_CELLS = public("g s m", "how many rows of each group have each code")
-_ROWS = public("g", "how many rows each group has")
-_FREQUENT = public("s v", "the codes of frequent categories, and -1 for others")
-_LEAST_OF_CLASS = public(
-    "", "the least count that the table shows", least="min_rows_per_class"
-)
 _VEILED: Mapping[str, Any] = {
     "rows": release("g", meaning="how many rows each group has", veiled=True),
     "count": release(
@@ -136,7 +131,7 @@ _VEILED_SQUARES: Mapping[str, Any] = {
     ),
 }
 _SEARCHED = {
-    "count": _COUNT,
+    "count": COUNT,
     "log_total": LOG_TOTAL,
     "log_squares": LOG_SQUARES,
     "below": BELOW,
@@ -145,7 +140,7 @@ _SEARCHED = {
 }
 
 
-@summed(takes={"groups": "size g", "categorical": _CATEGORICAL}, **_VEILED)
+@summed(takes={"groups": "size g", "categorical": CATEGORICAL}, **_VEILED)
 def local_columns(
     X: Float[Array, "n p"], *, groups: int, categorical: Int[Array, " s"]
 ) -> dict[str, Any]:
@@ -158,7 +153,7 @@ def local_columns(
         "groups": "size g",
         "classes": NAMES,
         "sizes": OPENED_SIZES,
-        "categorical": _CATEGORICAL,
+        "categorical": CATEGORICAL,
     },
     own=OWN_SIZES,
     **_VEILED,
@@ -179,7 +174,7 @@ def local_class_columns(
 
 
 @summed(
-    takes={"count": _COUNT, "total": _TOTAL, "log_total": LOG_TOTAL},
+    takes={"count": COUNT, "total": TOTAL, "log_total": LOG_TOTAL},
     **_VEILED_SQUARES,
 )
 def local_squares(
@@ -194,7 +189,7 @@ def local_squares(
 
 
 @summed(
-    takes={"classes": NAMES, "count": _COUNT, "total": _TOTAL, "log_total": LOG_TOTAL},
+    takes={"classes": NAMES, "count": COUNT, "total": TOTAL, "log_total": LOG_TOTAL},
     **_VEILED_SQUARES,
 )
 def local_class_squares(
@@ -255,7 +250,7 @@ def local_class_below(
 
 
 @summed(
-    takes={"cells": _CELLS, "fewest": _LEAST_OF_CLASS},
+    takes={"cells": CELLS, "fewest": FEWEST},
     settings=("fewest",),
     frequent=release(
         "s 2", meaning="which codes of categories enough rows have, as binary digits"
@@ -271,18 +266,7 @@ def found_categories(
 
 
 @summed(
-    takes={
-        "rows": _ROWS,
-        "count": _COUNT,
-        "total": _TOTAL,
-        "squares": _SQUARES,
-        "cells": _CELLS,
-        "categorical": _CATEGORICAL,
-        "frequent": _FREQUENT,
-        "fewest": _LEAST_OF_CLASS,
-        "least": LEAST,
-        "n_categories": "size l",
-    },
+    takes={**TOTALS, "least": LEAST, "n_categories": "size l"},
     settings=("fewest",),
     size=release("g", meaning="how many rows each group has"),
     missing=release("g p", meaning="how many rows have no value, where it is shown"),
@@ -325,16 +309,7 @@ def found_table(
 
 
 @summed(
-    takes={
-        "rows": _ROWS,
-        "total": _TOTAL,
-        "squares": _SQUARES,
-        "cells": _CELLS,
-        "categorical": _CATEGORICAL,
-        "frequent": _FREQUENT,
-        "fewest": _LEAST_OF_CLASS,
-        **_SEARCHED,
-    },
+    takes={**TOTALS, **_SEARCHED},
     settings=("fewest",),
     quartiles=release("g p 3", meaning="the quartiles of each column, where shown"),
     errors=release("g p 3", meaning="how wide the bracket of each quartile is"),
@@ -476,12 +451,12 @@ class Describe(FederatedEstimator):
     A silo answers for one `min_rows_per_class` in each version of its table: two tables
     that withhold different counts would give some of them back.
 
-    With `per_silo` each silo discloses its own number of rows, and of columns without a
-    small count in it missing cells, mean and variance, or counts of categories. Where a
-    silo has one, it shows nothing of the column, nor do the two or three smallest
-    silos; where the rest that follows from all silos is small, no silo does. The
-    silos' programs open which silos have a small count in which column, how many rows
-    each has, and the counts of the silos that are withheld, added.
+    With `per_silo` each silo discloses its own number of rows and, of each column in
+    which it has no small count, missing cells, mean and variance, or counts of
+    categories. A silo that has a small count shows nothing of the column, and neither
+    do the two or three smallest silos; where the remainder that follows from all silos
+    is small, no silo does. The silos' programs open which silos have a small count in
+    which column, how many rows each has, and the sum of the withheld silos' counts.
     """
 
     _missing = True
@@ -573,22 +548,17 @@ class Describe(FederatedEstimator):
             categorical=categorical,
             **by_class,
         )
-        rows, count, total, cells, log_total = (
-            sums[name] for name in ("rows", "count", "total", "cells", "log_total")
-        )
         by_class.pop("sizes", None)
         squares = federation.sum(
             local_class_squares if by_class else local_squares,
             to="parties",
-            count=count,
-            total=total,
-            log_total=log_total,
+            **{name: sums[name] for name in ("count", "total", "log_total")},
             **by_class,
         )
         frequent = _rows_of_codes([])
         if len(categorical) > len(texts):
             found = federation.sum(
-                found_categories, cells=cells, fewest=fewest, leader=leader
+                found_categories, cells=sums["cells"], fewest=fewest, leader=leader
             )
             frequent = _codes_of(found["frequent"])
         elif texts:
@@ -599,21 +569,19 @@ class Describe(FederatedEstimator):
                 "How many categories Describe shows depends on the data; the plan has "
                 "four for each column."
             )
-        arguments = {
-            "rows": rows,
-            "count": count,
-            "cells": cells,
+        table = {name: sums[name] for name in ("rows", "count", "total", "cells")}
+        table |= {
+            "squares": squares["squares"],
             "categorical": categorical,
             "frequent": frequent,
             "fewest": fewest,
-            "least": least,
-            "leader": leader,
         }
-        arguments |= {"total": total, "squares": squares["squares"]}
         places = places_of(frequent)
         # An array has an entry at least.
         n_categories = max(int(places.sum()), 1)
-        table = federation.sum(found_table, **arguments, n_categories=n_categories)
+        found = federation.sum(
+            found_table, **table, least=least, leader=leader, n_categories=n_categories
+        )
         self.groups_, self.category_codes_ = groups, frequent
         self.categories_ = [
             [named[name][code] if name in named else code for code in codes]
@@ -621,22 +589,23 @@ class Describe(FederatedEstimator):
                 self.categorical_, map(known_codes, frequent.tolist()), strict=True
             )
         ]
-        self._set_table(table, places)
+        self._set_table(found, places)
         if self.per_silo:
-            self._describe_silos(federation, arguments, places)
+            self._describe_silos(federation, {**table, "least": least}, places)
         self.p_value_ = np.full(len(names), np.nan)
         self.tests_ = [""] * len(names)
         if self.quartiles:
             searched = {
-                "count": count,
-                "log_total": log_total,
+                "count": sums["count"],
+                "log_total": sums["log_total"],
                 "log_squares": squares["log_squares"],
                 "units": units,
                 "least": least,
             }
             below = self._below(federation, searched, by_class)
-            searching = arguments | searched
-            found = federation.sum(found_quartiles, **searching, below=below)
+            found = federation.sum(
+                found_quartiles, **(table | searched), below=below, leader=leader
+            )
             errors = found["errors"]
             self.quartiles_ = np.moveaxis(shown(found["quartiles"], errors), -1, 0)
             self.quartile_errors_ = np.moveaxis(shown(errors, errors), -1, 0)
@@ -682,9 +651,7 @@ class Describe(FederatedEstimator):
         self.n_ = self.size_[:, None] - self.n_missing_
         self.mean_ = shown(table["mean"], table["variance"])
         self.std_ = np.sqrt(shown(table["variance"], table["variance"]))
-        cells = np.zeros((len(self.size_), *places.shape))
-        cells[:, places] = table["shown_cells"][:, : places.sum()]
-        self.category_counts_ = shown(cells, cells)
+        self.category_counts_ = _category_counts(table["shown_cells"], places)
 
     def _describe_silos(
         self,
@@ -693,8 +660,7 @@ class Describe(FederatedEstimator):
         places: Bool[Array, "s v"],
     ) -> None:
         """Set what each silo shows of its own rows."""
-        asked = {n: v for n, v in arguments.items() if n != "leader"}
-        shown_of = tables_of_silos(federation, asked, places)
+        shown_of = tables_of_silos(federation, arguments, places)
         parts = [shown_of[silo] for silo in federation.parties]
         self.silos_ = list(federation.parties)
         self.silo_size_ = np.array([float(part["size"]) for part in parts])
@@ -706,9 +672,7 @@ class Describe(FederatedEstimator):
         self.silo_n_ = self.silo_size_[:, None] - self.silo_n_missing_
         self.silo_mean_ = shown(mean, variance)
         self.silo_std_ = np.sqrt(shown(variance, variance))
-        cells = np.zeros((len(parts), *places.shape))
-        cells[:, places] = counts[:, : places.sum()]
-        self.silo_category_counts_ = shown(cells, cells)
+        self.silo_category_counts_ = _category_counts(counts, places)
 
     def _compare_classes(self) -> None:
         """Set tests and standardised differences, from what the table shows."""
@@ -942,6 +906,15 @@ def _rows_of_codes(codes: Sequence[Sequence[int]]) -> Int[Array, "s v"]:
     for row, own in zip(rows, codes, strict=True):
         row[: len(own)] = own
     return rows
+
+
+def _category_counts(
+    shown_cells: Float[Array, "g l"], places: Bool[Array, "s v"]
+) -> Float[Array, "g s v"]:
+    """Return counts of categories by column, NaN where withheld."""
+    cells = np.zeros((len(shown_cells), *places.shape))
+    cells[:, places] = shown_cells[:, : places.sum()]
+    return shown(cells, cells)
 
 
 def _distance(first: Float[Array, " v"], second: Float[Array, " v"]) -> float:

@@ -33,7 +33,7 @@ from unpooled.models.description.histogram_results import histogram_exhibits
 from unpooled.models.description.quantiles import (
     STEPS,
     check_least,
-    column_values,
+    inward_values,
     units_of,
 )
 from unpooled.protocol.bounds import Counts
@@ -247,22 +247,15 @@ class Histogram(FederatedEstimator):
             low, high = ends_of(self.ranges, names)
             return list(np.linspace(low, high, k + 1).T)
         units = units_of(self.decimals, names)
-        found, _ = column_values(
+        found = inward_values(
             federation,
             np.array([0.0, 1.0]),
             comparison="summed",
-            least=check_least(self.min_rows),
+            min_rows=self.min_rows,
             units=units,
-            inward=True,
         )
         if federation.coordinator.planned:
             return [np.arange(k + 1.0)] * len(names)
-        if few := np.flatnonzero(np.isnan(found).any(axis=0)).tolist():
-            raise DataError(
-                f"Fewer than {2 * self.min_rows} values are in "
-                f"{', '.join(names[j] for j in few)}. Leave such columns out with "
-                f"select."
-            )
         return [
             round_edges(low, high, k, unit)
             for (low, high), unit in zip(found.T.tolist(), units.tolist(), strict=True)

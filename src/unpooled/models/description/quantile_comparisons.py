@@ -19,7 +19,7 @@ from unpooled.federation.federation import Federation
 from unpooled.linalg.rank_search import Brackets, counts_below, parted
 from unpooled.models.description.column_quantiles import LEAST, Search, levels
 from unpooled.models.moments import OBSERVED
-from unpooled.models.preprocessing.signs_in_secret import SignsInSecret
+from unpooled.models.preprocessing.signs_in_secret import COLUMN, SignsInSecret
 from unpooled.protocol.step import Polynomial, compared, public, release
 
 # A count less a rank or another number, which lies a half from any count.
@@ -28,14 +28,13 @@ _FEWER = Polynomial({("fewer",): 1.0}, {"fewer": 1}, fraction=20, bits=63)
 _MOST = float(np.finfo(float).max)
 # Levels of eight parts: 2^-12 of the first brackets. More would take minutes.
 _LEVELS = 4
-_COLUMN = public("l", "the column of each comparison")
 
 
 @compared(
     _FEWER,
     takes={
         "count": OBSERVED,
-        "column": _COLUMN,
+        "column": COLUMN,
         "lo": public("l", "where a part of a quantile's bracket begins"),
         "hi": public("l", "where it ends"),
         "least": LEAST,
@@ -63,7 +62,7 @@ def compared_parts(
     _FEWER,
     takes={
         "count": OBSERVED,
-        "column": _COLUMN,
+        "column": COLUMN,
         "at": public("l", "candidates for quantiles"),
         "rank": public("l", "the rank of each value that is searched"),
         "least": LEAST,

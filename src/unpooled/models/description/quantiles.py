@@ -371,6 +371,40 @@ def column_values(
     return shown(value, error).T, shown(error, error).T
 
 
+def inward_values(
+    federation: Federation,
+    probabilities: Float[Array, " r"],
+    *,
+    comparison: str,
+    min_rows: Any,
+    units: Float[Array, " p"],
+    allow_coordinator_party: bool = False,
+) -> Float[Array, "r p"]:
+    """Return quantiles; those near an end move inward until `min_rows` lie beyond them.
+
+    Raises
+    ------
+    DataError
+        For a column with fewer than two times `min_rows` values.
+    """
+    found, _ = column_values(
+        federation,
+        probabilities,
+        comparison=comparison,
+        least=check_least(min_rows),
+        units=units,
+        inward=True,
+        allow_coordinator_party=allow_coordinator_party,
+    )
+    names = federation.feature_names
+    if few := np.flatnonzero(np.isnan(found).any(axis=0)).tolist():
+        raise DataError(
+            f"Fewer than {2 * min_rows} values are in "
+            f"{', '.join(names[j] for j in few)}. Leave such columns out with select."
+        )
+    return found
+
+
 def _summed(
     federation: Federation,
     probabilities: Float[Array, " r"],

@@ -1,6 +1,6 @@
-"""Which numbers of a table by groups are shown, by the counts over all silos.
+"""Which numbers of a table by groups are withheld, by the counts over all silos.
 
-The silos' programs compute it, each from the same totals.
+Each silo's program decides it, from the same totals.
 
     counts of categories, of two values, or of values alone ─┐
     missing cells ───────────────────────────────────────────┴─> `withheld`, by column
@@ -15,16 +15,36 @@ import numpy as np
 from unpooled.arrays import Array, Bool, Float, Int
 from unpooled.linalg.small_cells import withheld
 from unpooled.models.description.frequent_names import MOST
+from unpooled.protocol.step import public
 
 # Codes of categories are whole numbers from 0 below this.
 CODES = MOST
 WITHHELD = -1.0
+CATEGORICAL = public("s", "the columns whose values are codes of categories")
+FREQUENT = public("s v", "the codes of frequent categories, and -1 for others")
+CELLS = public("g s m", "how many rows of each group have each code")
+FEWEST = public("", "the least count that the table shows", least="min_rows_per_class")
+COUNT = public("g p", "how many values each column has in each group")
+TOTAL = public("g p", "the sum of each column in each group")
+# What a table follows from, as steps take it.
+TOTALS = {
+    "rows": public("g", "how many rows each group has"),
+    "count": COUNT,
+    "total": TOTAL,
+    "squares": public(
+        "g p", "the squared deviations of each column from the group's mean"
+    ),
+    "cells": CELLS,
+    "categorical": CATEGORICAL,
+    "frequent": FREQUENT,
+    "fewest": FEWEST,
+}
 
 
 @final
 @dataclass(frozen=True)
 class Table:
-    """What of a table is shown, by the counts over all silos.
+    """A table of groups without the numbers that are withheld.
 
     Attributes
     ----------
@@ -65,7 +85,7 @@ class Table:
         total: Float[Array, "g p"],
         squares: Float[Array, "g p"],
     ) -> "Table":
-        """Return what is shown, from totals of all silos.
+        """Return the table that follows from totals of all silos.
 
         Parameters
         ----------
@@ -96,7 +116,7 @@ class Table:
             if j in place:
                 own = by_category[:, place[j]]
             else:
-                # Of two values the mean has the counts.
+                # The mean of a column of two values determines their counts.
                 own = of_two_values(count[:, j], total[:, j], squares[:, j])
             lines = np.hstack([own, missing[:, j : j + 1]])
             groups, small = withheld(lines[parts].T, fewest)
@@ -125,12 +145,12 @@ class Table:
     def moments(
         self, total: Float[Array, "g p"], squares: Float[Array, "g p"], least: int
     ) -> tuple[Float[Array, "g p"], Float[Array, "g p"]]:
-        """Return means and variances, with denominator n - 1, of what is shown."""
+        """Return means and variances (denominator n - 1), 0 and -1 where withheld."""
         n = np.maximum(self.count, 1.0)
         mean = total / n
         variance = np.maximum(squares, 0.0) / np.maximum(n - 1.0, 1.0)
-        # With a number of cells that is withheld, digits would tell it: the mean of
-        # whole numbers is a fraction with this denominator.
+        # Where the number of values is withheld, the digits of a mean would give it
+        # back: the mean of whole numbers is a fraction with this denominator.
         deviation = np.sqrt(variance)
         step = _coarse(deviation)
         rounded = np.zeros(mean.shape, bool)
@@ -172,11 +192,11 @@ def known_codes(codes: Sequence[int]) -> list[int]:
 def of_two_values(
     count: Float[Array, " g"], total: Float[Array, " g"], squares: Float[Array, " g"]
 ) -> Float[Array, "g v"]:
-    """Return how many values are each of two whole numbers, or how many there are.
+    """Return the counts of the only two values, or of all values if they are others.
 
     Two values a and b have the sum of squares n (m - a) (b - m) about their mean m in
     every group, and hardly any others have it in all. Pairs of whole numbers from -9 to
-    10 are tried, which codes of two categories are.
+    10 are tried, as codes of two categories are such numbers.
     """
     if (pair := two_values(count, total, squares)) is None:
         return count[:, None]
@@ -188,7 +208,7 @@ def of_two_values(
 def two_values(
     count: Float[Array, " g"], total: Float[Array, " g"], squares: Float[Array, " g"]
 ) -> tuple[int, int] | None:
-    """Return the two whole numbers that all values are, if they are."""
+    """Return the only two values, whole numbers; None where there are others."""
     mean = total / np.maximum(count, 1.0)
     slack = 1e-9 * max(float(squares[-1]), 1e-9)
     for a in range(-9, 10):
@@ -202,8 +222,8 @@ def two_values(
 def _coarse(deviation: Float[Array, "g p"]) -> Float[Array, "g p"]:
     """Return 1, 2 or 5 times a power of 10, within 1/20 and 1/8 of a deviation.
 
-    The mean of n whole numbers, known to this, is that of many sums of them: even one
-    in n, which makes the smallest deviation, 1 / sqrt(n), leaves sqrt(n) / 20.
+    A mean of n whole numbers that is known to this precision belongs to many sums: with
+    a single 1 among zeros, the smallest deviation, 1 / sqrt(n), to sqrt(n) / 20.
     """
     eighth = np.maximum(deviation / 8.0, 1e-300)
     power = 10.0 ** np.floor(np.log10(eighth))

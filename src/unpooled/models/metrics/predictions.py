@@ -54,8 +54,8 @@ def predicted(
 def predicted_apart(model: Any, view: Federation) -> Federation:
     """Return the view of predictions on a column partition, for metrics.
 
-    The view is of what the parties have; a metric has the parties add their parts of
-    the predictions, and asks the model how (`score_apart`).
+    The predictions stay with the parties; a metric calls the model's `score_apart`, in
+    which the parties add their parts.
 
     Parameters
     ----------

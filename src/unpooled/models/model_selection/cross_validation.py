@@ -218,7 +218,7 @@ class CrossValidation(FederatedEstimator):
             )
 
     def _check_columns(self) -> None:
-        """Refuse what folds of people cannot be done with, whose columns are apart."""
+        """Refuse what cannot be judged on folds of a column partition."""
         model = last_step(self.estimator)
         if not hasattr(model, "score_apart"):
             raise DataError(

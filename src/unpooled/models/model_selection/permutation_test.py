@@ -15,8 +15,8 @@ association within silos, given these differences.
 
 Whether silos differ is a question about all rows: a permutation deals them into groups
 of the silos' sizes. How many rows of silo s come to group g is drawn from these sizes,
-the same at all ends, and which ones by silo s alone; together every way to deal all
-rows is as probable as every other. That takes the silos' sizes, which they show:
+the same at all ends, and which ones by silo s alone, so that every way to deal all rows
+has the same probability. The silos' sizes are needed for it, which they disclose:
 
     round 1         silos ── sizes, shown ──> how many rows go where, B times
     rounds 2 to 4   moments of all rows
@@ -69,7 +69,7 @@ from unpooled.results.exhibits import Column, Exhibit, Table
 # Below this share of the largest eigenvalue a whitened direction would be rounding.
 _SINGULAR = 1e-10
 _LEVEL = 0.95
-# A silo knows its own rows of a group that was dealt: so many others are in it.
+# A silo knows which of its own rows a group has; at least so many are of others.
 _FEWEST = 10
 # Statistics that differ by rounding alone are equal.
 _TIE = 1e-9
@@ -433,7 +433,7 @@ class PermutationTest(FederatedEstimator):
         return mean, pooled_scatter(federation, mean)
 
     def _of_silos(self, federation: Federation, B: int, seed: int) -> dict[str, Any]:
-        """Return how the silos' differences stand among those of groups dealt anew."""
+        """Compare the silos' differences with those of groups dealt at random."""
         silos = list(federation.parties)
         if len(silos) < 2:
             raise DataError("Differences are those of at least two silos.")
@@ -574,8 +574,8 @@ def _dealt(
 ) -> Int[Array, "b k k"]:
     """Return how many rows of each silo come to each group, B times.
 
-    As of a permutation of all rows: every silo draws its rows' groups from those that
-    the silos before it left.
+    The counts are those of a permutation of all rows: every silo draws its rows' groups
+    from the places that the silos before it left.
     """
     deals = np.empty((B, len(sizes), len(sizes)), np.int64)
     for own in deals:

@@ -63,19 +63,22 @@ from unpooled.models.pca.spectrum import (
     components_for_share,
 )
 from unpooled.models.private_rows import (
+    NOISY_MEAN,
+    POINT,
+    UNIT,
     checked_count,
     checked_point,
     deviation_of,
+    multiplied,
+    noisy,
+    noisy_count,
     on_lattice,
     promise,
 )
-from unpooled.protocol.bounds import LATTICE, Lattice, lattice_steps
-from unpooled.protocol.refusal import Refusal
-from unpooled.protocol.step import Step, public, release, summed
-from unpooled.secure.noise import GaussianPrivacy, Noise, is_norm, rho_of
+from unpooled.protocol.bounds import LATTICE, lattice_steps
+from unpooled.protocol.step import Step, public, summed
+from unpooled.secure.noise import GaussianPrivacy, rho_of
 
-# Whole numbers of a metric stand for multiples of one over this.
-_METRIC = 2.0**20
 # Shares of ρ of the three rounds of "preconditioned".
 _LOCATION, _FIRST, _SECOND = 0.04, 0.2, 0.76
 # Rows are clipped to this multiple before they are multiplied by a metric and clipped.
@@ -91,31 +94,16 @@ _SPARE = 40
 
 
 @summed(
-    takes={
-        "centre": public(
-            "p",
-            "the public point that is subtracted from all rows before they are clipped",
-        )
-    },
-    count=release(
-        "",
-        bound=Lattice(0),
-        noise=Noise(LATTICE, 0.01),
-        meaning="sample size (number of rows), with noise",
-    ),
-    total=release(
-        "p",
-        bound=Lattice(1),
-        noise=Noise(LATTICE, 0.05),
-        meaning="column sums about a public centre, with noise",
-    ),
-    scatter=release(
+    takes={"centre": POINT},
+    count=noisy_count(0.01),
+    total=noisy("p", 1, 0.05, "column sums about a public centre, with noise"),
+    scatter=noisy(
         "p p",
+        2,
+        0.94,
+        "cross-product matrix (products of every two columns' deviations from a public "
+        "centre, added over all rows), with noise",
         symmetric=True,
-        bound=Lattice(2),
-        noise=Noise(LATTICE**2, 0.94),
-        meaning="cross-product matrix (products of every two columns' deviations from "
-        "a public centre, added over all rows), with noise",
     ),
 )
 def local_private(
@@ -137,29 +125,14 @@ def local_private(
 
 
 @summed(
-    takes={
-        "centre": public(
-            "p",
-            "the public point that is subtracted from all rows before they are clipped",
-        )
-    },
-    count=release(
+    takes={"centre": POINT},
+    count=noisy_count(0.1),
+    total=noisy("p", 1, 0.8, "column sums about a public centre, with noise"),
+    energy=noisy(
         "",
-        bound=Lattice(0),
-        noise=Noise(LATTICE, 0.1),
-        meaning="sample size (number of rows), with noise",
-    ),
-    total=release(
-        "p",
-        bound=Lattice(1),
-        noise=Noise(LATTICE, 0.8),
-        meaning="column sums about a public centre, with noise",
-    ),
-    energy=release(
-        "",
-        bound=Lattice(2),
-        noise=Noise(LATTICE**2, 0.1),
-        meaning="sum of all rows' squared distances from a public centre, with noise",
+        2,
+        0.1,
+        "sum of all rows' squared distances from a public centre, with noise",
     ),
 )
 def local_private_location(
@@ -183,27 +156,27 @@ def local_private_location(
 
 @summed(
     takes={
-        "centre": public("p", "the mean, with noise, that is subtracted from all rows"),
+        "centre": NOISY_MEAN,
         "metric": public(
             "p p",
             "the whole numbers by which rows are multiplied before they are clipped, "
             "found from totals with noise",
         ),
     },
-    total=release(
+    total=noisy(
         "p",
-        bound=Lattice(1),
-        noise=Noise(LATTICE, 0.03),
-        meaning="column sums of deviations from a noisy mean, times a public matrix "
-        "(each column's values added over all rows), with noise",
+        1,
+        0.03,
+        "column sums of deviations from a noisy mean, times a public matrix (each "
+        "column's values added over all rows), with noise",
     ),
-    scatter=release(
+    scatter=noisy(
         "p p",
+        2,
+        0.97,
+        "cross-product matrix of deviations from a noisy mean, times a public matrix "
+        "(products of every two columns, added over all rows), with noise",
         symmetric=True,
-        bound=Lattice(2),
-        noise=Noise(LATTICE**2, 0.97),
-        meaning="cross-product matrix of deviations from a noisy mean, times a public "
-        "matrix (products of every two columns, added over all rows), with noise",
     ),
 )
 def local_private_shape(
@@ -218,40 +191,9 @@ def local_private_shape(
     share: float,
 ) -> dict[str, Any]:
     """Return exact sums of whole numbers; the silo adds the declared noise to them."""
-    Y = _in_metric(X, centre, metric, reach, row_norm)
+    _, Y = multiplied(X, centre, reach, metric, row_norm)
     # Every partial sum is a whole number below 2⁵³, so BLAS rounds none of them.
     return {"total": Y.sum(axis=0), "scatter": Y.T @ Y}
-
-
-def _in_metric(
-    X: Float[Array, "n p"],
-    centre: Float[Array, " p"],
-    metric: Float[Array, "p p"],
-    reach: float,
-    row_norm: float,
-) -> Float[Array, "n p"]:
-    """Return rows times a metric, as whole numbers, none longer than `LATTICE`.
-
-    A matrix product in float64 is rounded by how BLAS divides the rows into blocks, so
-    that one row more could change another row. Rows and metric are therefore whole
-    numbers, whose partial sums stay below 2⁵³ (Cauchy and Schwarz), and no product is
-    rounded.
-
-    Raises
-    ------
-    Refusal
-        As "arguments", before a row is read, when the metric is not of whole numbers
-        with columns of length at most 2³⁰, or a norm is none.
-    """
-    p = X.shape[1]
-    with np.errstate(all="ignore"):
-        longest = np.max(np.einsum("ij,ij->j", metric, metric), initial=0.0)
-    whole = np.array_equal(metric, np.rint(metric)) and longest <= 2.0**60
-    if not whole or not is_norm(row_norm, np.zeros(p)):
-        raise Refusal("arguments")
-    Y = on_lattice(X, centre, reach) @ metric
-    Y *= reach / (lattice_steps(p) * _METRIC)
-    return on_lattice(Y, np.zeros(p), row_norm)
 
 
 def private(
@@ -279,7 +221,7 @@ def private(
     of_moments = found.pop("noise", None)
     taken = k
     if of_moments is not None:
-        # The other components tell how sure the first are.
+        # Standard errors of the first components need the others.
         taken = p if p <= ALL_PAIRS else min(k + _SPARE, p)
     as_found, axes = symmetric_eigenpairs(C, taken, p)
     # Noise makes some eigenvalues negative, which are set to zero.
@@ -343,14 +285,14 @@ def _by_preconditioning(
 ) -> tuple[int, Float[Array, " p"], Float[Array, "p p"], dict[str, Any]]:
     """Return N, mean, covariance and noise edge from three rounds."""
     p, rho = federation.n_features, rho_of(privacy.epsilon, privacy.delta)
-    promise = {"epsilon": privacy.epsilon, "delta": privacy.delta}
+    asked = {"epsilon": privacy.epsilon, "delta": privacy.delta}
     norm = privacy.row_norm
     totals = federation.sum(
         local_private_location,
         centre=centre,
         row_norm=norm,
         share=_LOCATION,
-        **promise,
+        **asked,
     )
     N = checked_count(totals)
     shift = totals["total"] / N
@@ -381,7 +323,7 @@ def _by_preconditioning(
             reach=_REACH * length,
             row_norm=row_norm,
             share=share,
-            **promise,
+            **asked,
         )
         # Clipping may shift the mean of the rows, and so does the noise of the mean.
         # The correction has noise of its own, of rank two, along that shift.
@@ -393,16 +335,16 @@ def _by_preconditioning(
         along = (shift * math.sqrt(p) * of_sums + shift**2 * of_count) / N
         return C, _edge_beside(edge / N, along), row_norm
 
-    first, edge, radius = shape(_METRIC * np.eye(p), length, _FIRST)
+    first, edge, radius = shape(UNIT * np.eye(p), length, _FIRST)
     variance, axes = symmetric_eigenpairs(first, p, p)
     floor = max(edge, float(variance[0]) / _CONDITION**2)
     deviation = np.sqrt(np.maximum(variance / floor, 1.0))
-    metric = np.rint(_METRIC * product(axes / deviation, axes.T))
+    metric = np.rint(UNIT * product(axes / deviation, axes.T))
     # The mean square length of rows times the metric. The noise has no trace on
     # average, so its negative variances stay in the sum.
     square = float(np.add.reduce(variance / deviation**2))
     C, edge, inner = shape(metric, math.sqrt(max(square, edge)), _SECOND)
-    stretch = np.linalg.inv(metric / _METRIC)
+    stretch = np.linalg.inv(metric / UNIT)
     C = stretch.T @ C @ stretch
     found = {"noise_edge": edge, "radius": radius, "inner_radius": inner}
     return N, mean, 0.5 * (C + C.T), {**found, "stretch": stretch}

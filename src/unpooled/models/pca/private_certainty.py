@@ -1,4 +1,4 @@
-"""How sure components are whose cross-products had noise, and what noise leaves unseen.
+"""Standard errors of components of noisy cross-products, and what they can detect.
 
     C_noisy = C + noise     covariance matrix of N rows, noise of a size that is public
 
@@ -24,10 +24,10 @@ variance in all directions (Capitaine, Donati-Martin and Féral 2009): it is
 turn away from their counterparts likewise: on average their loadings are those of the
 population times ``sqrt(1 - Σ_i v_ij / (λ_j - λ_i)²)``, by which intervals are moved.
 
-What is seen. Two components of equal variance differ after noise by a Rayleigh
-distributed number, with a gap g by a Rice distributed one, both with the deviation
-2 sqrt(τ² / N² + λ² / N) (2 × 2 blocks of the noise); alone, noise shows a largest
-variance of 2 sqrt(p) τ / N and its Tracy-Widom fluctuation.
+What is detected. With noise, the variances of two components of equal variance differ
+by a Rayleigh distributed number, those with a gap g by a Rice distributed one, both of
+the deviation 2 sqrt(τ² / N² + λ² / N) (2 × 2 blocks of the noise). The largest variance
+of noise alone is 2 sqrt(p) τ / N, with Tracy-Widom fluctuations.
 
 References
 ----------
@@ -58,8 +58,6 @@ _GAP, _RAYLEIGH_95 = 0.2, 2.4477468
 _RICE_80 = 3.1039795
 # 95 % quantile of the Tracy-Widom distribution (β = 1); and of a normal one, 80 %.
 _TRACY_WIDOM_95, _NORMAL_80 = 0.9793, 0.8416212
-# The distance of a mean that a test at 5 % sees with 80 %, in standard errors.
-MEAN_80 = 1.9599640 + _NORMAL_80
 
 
 @final
@@ -86,12 +84,12 @@ def private_errors(
     shift: Float[Array, " p"],
     noise: NoiseOfMoments,
 ) -> dict[str, Any]:
-    """Return the fitted attributes on how sure k components are.
+    """Return standard errors and subspaces of k components, as fitted attributes.
 
     Parameters
     ----------
     variance : (p,) array
-        All eigenvalues, in descending order, as they came: some are negative.
+        All eigenvalues, in descending order, of which some are negative.
     axes : (p, q) array
         The first components, in columns. The others count with the means over all of
         them: noise turns them anyway.
@@ -167,10 +165,10 @@ def _subspaces(
 
 
 def smallest_variance(p: int, N: int, noise: NoiseOfMoments) -> float:
-    """Return the variance of a component that is seen with a probability of 80 %.
+    """Return the variance of a component that is detected with 80 % probability.
 
-    It is seen where the largest variance with noise exceeds the 95 % quantile of what
-    noise alone shows. With ω = sqrt(p) τ / N a component of variance λ > ω shows
+    It is detected where the largest variance with noise exceeds the 95 % quantile of
+    that of noise alone. With ω = sqrt(p) τ / N a component of variance λ > ω shows
     ``λ + ω² / λ``, with a standard deviation of ``τ / N sqrt(2 (1 - ω² / λ²))``.
     """
     tau, omega = noise.products / N, math.sqrt(p) * noise.products / N
@@ -185,7 +183,7 @@ def smallest_variance(p: int, N: int, noise: NoiseOfMoments) -> float:
 
 
 def smallest_gap(N: int, noise: NoiseOfMoments, variance: float = 0.0) -> float:
-    """Return the difference of two variances that is seen with a probability of 80 %.
+    """Return the difference of two variances that is detected with 80 % probability.
 
     Of two components of about this `variance` each; without one, as far as noise alone
     decides it.
@@ -195,12 +193,12 @@ def smallest_gap(N: int, noise: NoiseOfMoments, variance: float = 0.0) -> float:
 
 
 def what_is_seen(p: int, N: int, noise: NoiseOfMoments, m: int, epsilon: float) -> str:
-    """Return in a sentence what a fit with this noise still shows."""
+    """Return a sentence on what a fit with this noise can detect."""
     return (
         f"PCA with noise: with {N:,} rows, {p:,} columns, {m} silos and ε = "
-        f"{epsilon:.3g} a component is seen, with a probability of 80 %, where its "
-        f"variance is above {number(smallest_variance(p, N, noise))}, and two are told "
-        f"apart where their variances differ by more than "
+        f"{epsilon:.3g} a component is detected, with 80 % probability, where its "
+        f"variance is above {number(smallest_variance(p, N, noise))}, and two are "
+        f"distinguished where their variances differ by more than "
         f"{number(smallest_gap(N, noise))}. Noise gives a loading a standard error of "
         f"{number(noise.products / N)} over the distance of its component's variance "
         f"from the others."

@@ -17,10 +17,10 @@ changes the products by ``y zᵀ``, whose Euclidean norm is ``‖y‖ ‖z‖ <=
 many columns z has. Costs of the rounds, whose number is fixed in advance, add up
 (`unpooled.secure.noise`).
 
-All rounds know something of the components, with independent noise. Of a round
+Every round has information on the components, with independent noise. For one round
 ``Y Qᵀ + Q Yᵀ - Q Qᵀ Y Qᵀ`` is the covariance matrix as far as Q shows it; the mean of
-those of the later rounds, weighted by their noise, gives the components, in the span of
-all of their blocks.
+these matrices over the later rounds, weighted by their noise, gives the components, in
+the span of all of their blocks.
 
 References
 ----------
@@ -51,18 +51,17 @@ from unpooled.models.pca.spectrum import (
     mean_of_rest,
 )
 from unpooled.models.private_rows import (
+    NOISY_MEAN,
+    UNIT,
     checked_count,
     deviation_of,
-    on_lattice,
+    multiplied,
     promise,
 )
 from unpooled.protocol.bounds import LATTICE, LatticePair, lattice_steps
-from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step, public, release, summed
-from unpooled.secure.noise import GaussianPrivacy, Noise, is_norm, rho_of
+from unpooled.secure.noise import GaussianPrivacy, Noise, rho_of
 
-# Whole numbers of a block stand for multiples of one over this.
-_UNIT = 2.0**20
 # Share of ρ of the first round.
 LOCATION = 0.06
 # Columns of a block beyond the components wanted.
@@ -71,7 +70,7 @@ _MORE = 5
 
 @summed(
     takes={
-        "centre": public("p", "the mean, with noise, that is subtracted from all rows"),
+        "centre": NOISY_MEAN,
         "block": public(
             "p l",
             "the whole numbers of a few directions, found from totals with noise",
@@ -97,20 +96,7 @@ def local_private_products(
     share: float,
 ) -> dict[str, Any]:
     """Return exact sums of whole numbers; the silo adds the declared noise to them."""
-    p, width = block.shape
-    with np.errstate(all="ignore"):
-        longest = np.max(np.einsum("ij,ij->j", block, block), initial=0.0)
-    # Before a row is read: whole numbers whose products with rows are exact.
-    whole = np.array_equal(block, np.rint(block)) and longest <= 2.0**60
-    norms = is_norm(row_norm, np.zeros(p)) and is_norm(score_norm, np.zeros(width))
-    if not whole or not norms:
-        raise Refusal("arguments")
-    Y = on_lattice(X, centre, row_norm)
-    # Partial sums are whole numbers below 2⁴³ (Cauchy and Schwarz), so that one row
-    # more changes no other row's scores, however BLAS divides them into blocks.
-    scores = Y @ block
-    scores *= row_norm / (lattice_steps(p) * _UNIT)
-    Z = on_lattice(scores, np.zeros(width), score_norm)
+    Y, Z = multiplied(X, centre, row_norm, block, score_norm)
     # Every partial sum is a whole number below 2⁵³.
     return {"products": Y.T @ Z}
 
@@ -161,8 +147,8 @@ def by_power(
     unit = privacy.row_norm / lattice_steps(p)
     of_sums = deviation_of(location, "total", rho * LOCATION, federation) * unit / N
     of_energy = deviation_of(location, "energy", rho * LOCATION, federation)
-    # Of many columns the noise of a mean may be longer than the mean is, and taking it
-    # off the rows would add it to all of them.
+    # With many columns the noise of the mean may be longer than the mean itself, and
+    # subtracting it would add it to every row.
     shift = totals["total"] / N
     square = float(np.add.reduce(shift * shift))
     shrunk = max(1.0 - p * of_sums**2 / square, 0.0) if square > 0.0 else 0.0
@@ -177,7 +163,7 @@ def by_power(
     rounds: list[_Round] = []
     Q, scores = orthonormal_basis(start), radius * math.sqrt(width / p)
     for _ in range(privacy.rounds):
-        block = np.rint(_UNIT * Q)
+        block = np.rint(UNIT * Q)
         image = federation.sum(
             local_private_products,
             centre=centre + shift,
@@ -190,11 +176,11 @@ def by_power(
         step, spent = local_private_products, rho * share
         noise = deviation_of(step, "products", spent, federation)
         noise *= (radius / lattice_steps(p)) * (scores / lattice_steps(width))
-        rounds.append(_Round(block / _UNIT, image / N, noise / N))
+        rounds.append(_Round(block / UNIT, image / N, noise / N))
         Q, scores = _next_block(rounds[-1], radius)
 
     variance, axes, noise = _components(rounds, k)
-    # Of noise alone the largest is that of a p × l block.
+    # The largest singular value of a p × l block of noise.
     edge = noise * (math.sqrt(p) + math.sqrt(width))
     variance = np.maximum(variance, 0.0)
     total = max(radius**2, float(np.add.reduce(variance)))

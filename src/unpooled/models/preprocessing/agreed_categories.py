@@ -146,17 +146,13 @@ class Categories:
         return np.array([category_code(name) for name in self.names], float)
 
 
-def agreed_categories(
-    federation: Federation, step: Step = local_categories
-) -> list[Categories]:
+def agreed_categories(federation: Federation) -> list[Categories]:
     """Return the categories of each column of a view of columns of categories.
 
     Parameters
     ----------
     federation : Federation
         A view whose columns all hold categories: ``federation.categorical``.
-    step : Step, default local_categories
-        Or a step with the same arguments and array.
 
     Raises
     ------
@@ -164,7 +160,7 @@ def agreed_categories(
         Where a column holds numbers, or has more than `MOST_CATEGORIES` names.
     """
     check_categorical(federation)
-    return agreed_names(federation, step)
+    return agreed_names(federation, local_categories)
 
 
 def agreed_names(

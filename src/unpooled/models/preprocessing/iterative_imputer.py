@@ -355,9 +355,9 @@ class IterativeImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
     (`max_released_share`) where the silos have 280 rows in all; with "column", and ten
     columns that lack cells, one sweep takes nearly as many.
 
-    Who sees the totals of several sweeps can solve them for sums over the rows that
-    lack the same cells, since each sweep predicts their cells by other known
-    coefficients. So each silo predicts cells only in rows about which it would answer
+    Anyone who sees the totals of several sweeps can solve them for sums over the rows
+    that lack the same cells, since each sweep predicts their cells by other known
+    coefficients. So each silo predicts cells only in rows whose totals it would release
     by themselves: at least `min_rows` of its own that lack the same cells and, where it
     has classes, `min_rows_per_class` of each class among them; few columns for so many
     rows (`max_feature_ratio`); no row that carries a direction (`max_leverage`). Other
@@ -370,12 +370,12 @@ class IterativeImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
 
     A silo keeps to one imputation of a version of its table: of the same columns
     together, and for steps that follow by the regressions of the first fit that one of
-    them read. Where such other rows exist, it answers not both about them and about
-    their cells imputed one by one (`SimpleImputer`), complete rows, or pairs of
-    observed cells.
+    them read. Where there are incomplete rows that are filled with the means, it
+    answers for one way to treat their cells: this one, or imputed one by one
+    (`SimpleImputer`), complete rows, or pairs of observed cells.
 
-    Limits of imputed values (`min_value`, `max_value`) are not offered: rows at a limit
-    would be told apart from others that lack the same cells. Neither are draws
+    Limits of imputed values (`min_value`, `max_value`) are not offered: they would
+    distinguish rows at a limit from others that lack the same cells. Neither are draws
     (`sample_posterior`), nearest features and a random order. Predicted cells lie on
     the regression, so that standard deviations and correlations of completed columns
     are too small and too large, if less so than with means.

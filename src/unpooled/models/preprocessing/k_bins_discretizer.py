@@ -24,8 +24,7 @@ from unpooled.models.description.bins import EDGES, bin_numbers, cuts_of, ends_o
 from unpooled.models.description.quantiles import (
     COMPARISONS,
     STEPS,
-    check_least,
-    column_values,
+    inward_values,
     units_of,
 )
 from unpooled.models.moments import complete
@@ -238,21 +237,14 @@ class KBinsDiscretizer(TransformerMixin, FederatedEstimator):
             ends = ends_of(self.ranges, names)
             return np.linspace(ends[0], ends[1], k + 1)
         uniform = self.strategy == "uniform"
-        found, _ = column_values(
+        found = inward_values(
             federation,
             np.array([0.0, 1.0]) if uniform else np.linspace(0.0, 1.0, k + 1),
             comparison=self.comparison,
-            least=check_least(self.min_rows),
+            min_rows=self.min_rows,
             units=units_of(self.decimals, names),
-            inward=True,
             allow_coordinator_party=self.allow_coordinator_party,
         )
-        if few := np.flatnonzero(np.isnan(found).any(axis=0)).tolist():
-            raise DataError(
-                f"Fewer than {2 * self.min_rows} values are in "
-                f"{', '.join(names[j] for j in few)}. Leave such columns out with "
-                f"select."
-            )
         # Brackets may overlap.
         found = np.maximum.accumulate(found)
         return np.linspace(found[0], found[-1], k + 1) if uniform else found

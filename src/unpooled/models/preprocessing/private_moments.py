@@ -15,7 +15,7 @@ shift ``m = T / N`` and mean square ``q = S / N``, to first order
     var(variance)  = 2 v² / N + (s_S² + 4 m² s_T² + (q - 2 m²)² s_N²) / N²
 
 The first terms are those of sampling, of the variance for normal columns; the others
-are of the noise, whose size is public. Neither knows of rows that were clipped.
+are of the noise, whose size is public. Neither includes what clipping changed.
 
 References
 ----------
@@ -31,40 +31,40 @@ import numpy as np
 from unpooled.arrays import Array, Float
 from unpooled.federation.federation import Federation
 from unpooled.models.private_rows import (
+    POINT,
     checked_count,
     checked_point,
     deviation_of,
     in_units,
+    noisy,
+    noisy_count,
     on_lattice,
     promise,
 )
-from unpooled.protocol.bounds import LATTICE, Lattice, lattice_steps
-from unpooled.protocol.step import derived, public, release, summed
+from unpooled.protocol.bounds import LATTICE, lattice_steps
+from unpooled.protocol.step import derived, public, summed
 from unpooled.results.formats import number
-from unpooled.secure.noise import GaussianPrivacy, Noise, rho_of
+from unpooled.secure.noise import GaussianPrivacy, rho_of
 
-# The distance of a mean that a test at 5 % sees with 80 %, in standard errors.
+# The distance of a mean, in standard errors, that a test at 5 % detects with 80 %.
 _SEEN = 1.9599640 + 0.8416212
 _TAKES = {
-    "centre": public(
-        "p", "the public point that is subtracted from all rows before they are clipped"
-    ),
+    "centre": POINT,
     "scale": public("p", "the public units in which rows are measured"),
 }
-_COUNT = "sample size (number of rows), with noise"
 _TOTAL = "column sums about a public centre, in public units, with noise"
 
 
 @summed(
     takes=_TAKES,
-    count=release("", bound=Lattice(0), noise=Noise(LATTICE, 0.05), meaning=_COUNT),
-    total=release("p", bound=Lattice(1), noise=Noise(LATTICE, 0.2), meaning=_TOTAL),
-    squares=release(
+    count=noisy_count(0.05),
+    total=noisy("p", 1, 0.2, _TOTAL),
+    squares=noisy(
         "p",
-        bound=Lattice(2),
-        noise=Noise(LATTICE**2, 0.75),
-        meaning="sum of squares of each column (squared deviations from a public "
-        "centre, in public units), with noise",
+        2,
+        0.75,
+        "sum of squares of each column (squared deviations from a public centre, in "
+        "public units), with noise",
     ),
 )
 def local_private_moments(
@@ -86,11 +86,7 @@ def local_private_moments(
     }
 
 
-@summed(
-    takes=_TAKES,
-    count=release("", bound=Lattice(0), noise=Noise(LATTICE, 0.1), meaning=_COUNT),
-    total=release("p", bound=Lattice(1), noise=Noise(LATTICE, 0.9), meaning=_TOTAL),
-)
+@summed(takes=_TAKES, count=noisy_count(0.1), total=noisy("p", 1, 0.9, _TOTAL))
 def local_private_means(
     X: Float[Array, "n p"],
     *,
@@ -146,13 +142,13 @@ class PrivateMoments:
         Means.
     mean_se : (p,) array
         Their standard errors, of sampling and of noise; of noise alone where no
-        variance was asked for.
+        variances are released.
     variance : (p,) array or None
         Variances with denominator N, at least their noise's standard deviation.
     variance_se : (p,) array or None
         Their standard errors, of sampling from normal columns and of noise.
     privacy : dict
-        What was asked for and what it costs: `privacy_`.
+        Its parameters and cost: `privacy_`.
     """
 
     N: int
@@ -213,13 +209,13 @@ def private_moments(
 def _what_is_seen(
     N: int, of_sums: float, of_squares: float, privacy: GaussianPrivacy
 ) -> str:
-    """Return in a sentence what means and deviations with this noise still show."""
+    """Return a sentence on what means and deviations with this noise can detect."""
     unit = "" if np.all(np.asarray(privacy.scale) == 1.0) else " times the public scale"
     return (
         f"StandardScaler with noise: with {N:,} rows and ε = {privacy.epsilon:.3g} "
         f"noise gives each mean a standard error of {number(of_sums / N)}{unit} about "
         f"the public centre. A difference between such a mean and a known number is "
-        f"seen, with a probability of 80 % in a test at 5 %, from "
+        f"detected, with 80 % probability in a test at 5 %, from "
         f"{number(_SEEN * of_sums / N)}{unit} on, and a standard deviation is above "
         f"its noise from {number(float(np.sqrt(_SEEN * of_squares / N)))}{unit} on."
     )

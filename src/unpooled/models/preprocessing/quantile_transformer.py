@@ -22,8 +22,7 @@ from unpooled.models.base import FederatedEstimator
 from unpooled.models.description.quantiles import (
     COMPARISONS,
     STEPS,
-    check_least,
-    column_values,
+    inward_values,
     units_of,
 )
 from unpooled.protocol.step import derived, public
@@ -155,23 +154,15 @@ class QuantileTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstim
                 f'output_distribution={self.output_distribution!r}; choose "uniform" '
                 f'or "normal".'
             )
-        names, references = federation.feature_names, np.linspace(0.0, 1.0, k)
-        found, _ = column_values(
+        references = np.linspace(0.0, 1.0, k)
+        found = inward_values(
             federation,
             references,
             comparison=self.comparison,
-            least=check_least(self.min_rows),
-            units=units_of(self.decimals, names),
-            inward=True,
+            min_rows=self.min_rows,
+            units=units_of(self.decimals, federation.feature_names),
             allow_coordinator_party=self.allow_coordinator_party,
         )
-        few = np.flatnonzero(np.isnan(found).any(axis=0)).tolist()
-        if few:
-            raise DataError(
-                f"Fewer than {2 * self.min_rows} values are in "
-                f"{', '.join(names[j] for j in few)}. Leave such columns out with "
-                f"select."
-            )
         # Brackets may overlap.
         self.quantiles_ = np.maximum.accumulate(found)
         self.references_, self.n_quantiles_ = references, k

@@ -61,6 +61,8 @@ _MOST_SQUARES = 2.0**8
 _AT_ONCE = 400
 _FEWEST_CANDIDATES = 3
 
+COLUMN = public("l", "the column of each comparison")
+_PERIOD = public("l", "the period modulo which a column's logarithms are compared")
 _LENGTH = Polynomial(
     {("across", "across"): 1.0, ("along", "along"): 1.0, (): -_CLOSE},
     {"across": 1, "along": 1},
@@ -85,13 +87,7 @@ _SLOPE = Polynomial(
 
 @compared(
     _LENGTH,
-    takes={
-        "count": OBSERVED,
-        "column": public("l", "the column of each comparison"),
-        "period": public(
-            "l", "the period modulo which a column's logarithms are compared"
-        ),
-    },
+    takes={"count": OBSERVED, "column": COLUMN, "period": _PERIOD},
     apart=release(
         "l",
         meaning="whether a column's logarithms are dispersed, relative to one period",
@@ -117,10 +113,8 @@ def compared_lengths(
     _SIDE,
     takes={
         "count": OBSERVED,
-        "column": public("l", "the column of each comparison"),
-        "period": public(
-            "l", "the period modulo which a column's logarithms are compared"
-        ),
+        "column": COLUMN,
+        "period": _PERIOD,
         "angle": public(
             "l", "the direction with which a column's logarithms are compared"
         ),
@@ -151,7 +145,7 @@ def compared_sides(
     takes={
         "count": OBSERVED,
         "centre": public("p", "where each column lies, on a logarithmic scale"),
-        "column": public("l", "the column of each comparison"),
+        "column": COLUMN,
         "size": public(
             "l", "the power of 2 with which each column's spread is compared"
         ),
@@ -183,7 +177,7 @@ def compared_widths(
         "count": OBSERVED,
         "centre": public("p", "where each column lies, on a logarithmic scale"),
         "spread": public("p", "how far each column is spread, on a logarithmic scale"),
-        "column": public("l", "the column of each comparison"),
+        "column": COLUMN,
         "lam": public("l", "candidate exponents λ"),
     },
     falling=release(

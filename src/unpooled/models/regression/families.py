@@ -19,6 +19,7 @@ from types import MappingProxyType
 from typing import final
 
 import numpy as np
+import scipy.optimize
 import scipy.special
 
 from unpooled.arrays import Array, Bool, Float
@@ -76,6 +77,45 @@ class Family:
                 rule="response_values",
             )
         return y
+
+    def intercept(self, y: Float[Array, " n"], eta: Float[Array, " n"]) -> float:
+        """Return the most likely intercept of rows, whose linear predictors lack it."""
+        if self.name == "gaussian":
+            return float((y - eta).mean())
+        if self.name == "gamma":
+            return float(scipy.special.logsumexp(np.log(y) - eta) - np.log(len(y)))
+        total = float(y.sum())
+        if not 0.0 < total < (len(y) if self.name == "binomial" else np.inf):
+            raise no_intercept()
+        if self.name == "poisson":
+            return float(np.log(total) - scipy.special.logsumexp(eta))
+
+        def excess(a: float) -> float:
+            return float(scipy.special.expit(a + eta).sum()) - total
+
+        # With the smallest or the largest of all linear predictors in place of each.
+        middle = float(scipy.special.logit(total / len(y)))
+        low, high = middle - eta.max() - 1.0, middle - eta.min() + 1.0
+        return float(scipy.optimize.brentq(excess, low, high, xtol=1e-14))
+
+    def scores(
+        self, Z: Float[Array, "n m"], y: Float[Array, " n"], mu: Float[Array, " n"]
+    ) -> Float[Array, "n m"]:
+        """Return each row's residual, divided by its variance, times its predictors."""
+        return Z * ratio(self.slope(mu) * (y - mu), self.variance(mu))[:, None]
+
+    def evaluated(
+        self, Z: Float[Array, "n m"], y: Float[Array, " n"], mu: Float[Array, " n"]
+    ) -> dict[str, Array]:
+        """Return the sums over rows of one round, from predictors, responses, means."""
+        slope, variance = self.slope(mu), self.variance(mu)
+        return {
+            "gradient": Z.T @ ratio(slope * (y - mu), variance),
+            "information": (Z * ratio(slope**2, variance)[:, None]).T @ Z,
+            "deviance": np.array(self.deviance(y, mu).sum()),
+            "pearson": np.array(ratio((y - mu) ** 2, variance).sum()),
+            "saturated": np.array(_saturated(self.name, y)),
+        }
 
 
 def _exponential(eta: Float[Array, " n"]) -> Float[Array, " n"]:
@@ -153,12 +193,21 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
 )
 
 
+def no_intercept() -> DataError:
+    """Return the error of a silo whose rows have no most likely intercept."""
+    return DataError(
+        "The silo's responses have no finite intercept of their own: a class has no "
+        "row, or all responses are equal.",
+        rule="own_intercept",
+    )
+
+
 def ratio(a: Float[Array, " n"], b: Float[Array, " n"]) -> Float[Array, " n"]:
     """Return ``a / b``, 0 where b is 0: a certain response gives no information."""
     return np.divide(a, b, out=np.zeros_like(a), where=b > 0.0)
 
 
-def saturated(family: str, y: Float[Array, " n"]) -> float:
+def _saturated(family: str, y: Float[Array, " n"]) -> float:
     """Return what a log-likelihood needs of the responses beside the deviance.
 
     Poisson: the log-likelihood of means equal to the responses. Gamma: the sum of the
@@ -182,7 +231,7 @@ def log_likelihood(
     deviance : float
         Of the fit.
     constant : float
-        What `saturated` gives, over all silos.
+        "saturated" of `Family.evaluated`, over all silos.
     N : int
         Sample size.
     dispersion : float

@@ -39,13 +39,7 @@ from unpooled.models.regression.clusters import (
     split_clusters,
     with_cluster_column,
 )
-from unpooled.models.regression.families import (
-    FAMILIES,
-    Family,
-    log_likelihood,
-    ratio,
-    saturated,
-)
+from unpooled.models.regression.families import FAMILIES, Family, log_likelihood
 from unpooled.models.regression.inference import (
     COVARIANCE_TYPES,
     Inference,
@@ -96,11 +90,11 @@ def local_spread(X: Float[Array, "n p"], *, mean: Float[Array, " p"]) -> dict[st
 
 @summed(
     takes={**PARAMETERS, "width": "size m"},
-    gradient=release("m", meaning=GRADIENT),
-    information=release("m m", symmetric=True, meaning=INFORMATION),
-    deviance=release("", meaning=DEVIANCE),
-    pearson=release("", meaning=PEARSON),
-    saturated=release("", meaning=SATURATED),
+    gradient=GRADIENT,
+    information=INFORMATION,
+    deviance=DEVIANCE,
+    pearson=PEARSON,
+    saturated=SATURATED,
 )
 def local_working(
     X: Float[Array, "n p"],
@@ -116,21 +110,10 @@ def local_working(
     """Add gradient, expected information and deviance of this silo's rows."""
     kind = FAMILIES[family]
     Z, y, mu = _at(X, mean, scale, coef, intercept, kind, offset=offset)
-    slope, variance = kind.slope(mu), kind.variance(mu)
-    weights = ratio(slope**2, variance)
-    return {
-        "gradient": Z.T @ ratio(slope * (y - mu), variance),
-        "information": (Z * weights[:, None]).T @ Z,
-        "deviance": np.array(kind.deviance(y, mu).sum()),
-        "pearson": np.array(ratio((y - mu) ** 2, variance).sum()),
-        "saturated": np.array(saturated(family, y)),
-    }
+    return kind.evaluated(Z, y, mu)
 
 
-@summed(
-    takes={**PARAMETERS, "width": "size m"},
-    products=release("m m", symmetric=True, meaning=SCORE_PRODUCTS),
-)
+@summed(takes={**PARAMETERS, "width": "size m"}, products=SCORE_PRODUCTS)
 def local_score_products(
     X: Float[Array, "n p"],
     *,
@@ -145,8 +128,7 @@ def local_score_products(
     """Add the products of this silo's rows' scores."""
     kind = FAMILIES[family]
     Z, y, mu = _at(X, mean, scale, coef, intercept, kind, offset=offset)
-    scores = Z * ratio(kind.slope(mu) * (y - mu), kind.variance(mu))[:, None]
-    return {"products": scatter(scores, np.zeros(width))}
+    return {"products": scatter(kind.scores(Z, y, mu), np.zeros(width))}
 
 
 @summed(by="party", takes={**PARAMETERS, "width": "size m"}, **RELEASED)
@@ -166,15 +148,14 @@ def local_cluster_products(
     kind = FAMILIES[family]
     rows, clusters = split_clusters(X, grouped=grouped)
     Z, y, mu = _at(rows, mean, scale, coef, intercept, kind, offset=offset)
-    scores = Z * ratio(kind.slope(mu) * (y - mu), kind.variance(mu))[:, None]
-    return cluster_products(scores, clusters, grouped=grouped)
+    return cluster_products(kind.scores(Z, y, mu), clusters, grouped=grouped)
 
 
 @summed(
     takes={"coef": public("l", "the regression coefficients")},
     count=release("", meaning="sample size (number of rows)"),
     total=release("", meaning="sum of the response"),
-    deviance=release("", meaning=DEVIANCE),
+    deviance=DEVIANCE,
 )
 def local_deviance(
     X: Float[Array, "n p"],

@@ -254,8 +254,8 @@ class LeastSquares(RegressorMixin, FederatedEstimator):
         Notes
         -----
         Of a federation is released what `unpooled.metrics.r2_score` releases. On a
-        column partition the silos alone open the predictions, whoever may see those of
-        `predict`, and the coordinator receives R².
+        column partition the silos alone open the predictions, also where `predict`
+        sends them to the coordinator, which receives R².
         """
         if not isinstance(X, Federation):
             return float(super().score(X, y, sample_weight))

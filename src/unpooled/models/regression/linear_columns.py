@@ -26,9 +26,9 @@ with the covariance matrix  σ² (ZᵀZ)⁻¹ = σ² Zᵀ Q G⁻² Qᵀ Z  witho
 each silo computes the part of its own columns. The one that is robust against unequal
 variances is  Zᵀ Q G⁻² M G⁻² Qᵀ Z, with G⁻² for (G G)⁻¹ in both.
 
-M is one equation for each pair of predictors about as many unknown squares as there are
-people: silos know Q. Where the pairs are more than a third as many as the people, no
-robust errors are computed.
+The silos know Q, so that M gives one equation for each pair of predictors, in as many
+unknown squares as there are people. Where the pairs are more than a third as many as
+the people, no robust errors are computed.
 
 What a silo learns: the span of all predictors, that is the other silos' predictors up
 to a linear map that it does not know, and the fitted values. The matrix R_i is drawn
@@ -36,7 +36,6 @@ from a seed that is a digest of the silo's own rows. The coordinator learns what
 opens.
 """
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
@@ -47,6 +46,7 @@ import scipy.linalg
 from unpooled.arrays import Array, Bool, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
+from unpooled.linalg.secret_draws import secret_draws
 from unpooled.models.moments import complete
 from unpooled.models.regression.response import Roles, check_enough_rows
 from unpooled.protocol.bounds import Ceiling
@@ -60,6 +60,21 @@ _MORE = 10
 _ROUNDING = 64 * float(np.finfo(float).eps)
 # Below this share the predictors are taken for collinear, as on a row partition.
 _SINGULAR = 1e-13
+_GRAM = public("l l", "products of the predictors, which only silos can open")
+_CENTRE = public("l", "the predictors' means, which only silos can open")
+_RESPONSE = public("l", "products of the response, which only silos can open")
+_SQUARES = public("", "the response's squares, which only silos can open")
+_PREDICTIONS = public("N", "predictions, which only the silos can open")
+_TOTAL_SUM = release(
+    "",
+    meaning="total sum of squares of the response (its squared deviations from its "
+    "mean, added)",
+)
+_RESIDUAL_SUM = release(
+    "",
+    meaning="residual sum of squares (squared differences between response and "
+    "prediction, added)",
+)
 
 
 @kept(
@@ -85,9 +100,7 @@ def own_mixtures(
     spread[spread == 0.0] = 1.0
     # In units of their lengths: those of other units would be lost.
     basis = np.linalg.qr((rows / spread)[:, predicts])[0]
-    secret = hashlib.sha256(np.ascontiguousarray(X).tobytes()).digest()
-    draws = np.random.default_rng(int.from_bytes(secret, "big"))
-    R = draws.standard_normal((basis.shape[1], width))
+    R = secret_draws(X).standard_normal((basis.shape[1], width))
     spread[~predicts] = 1.0
     if not scaled:
         spread[:] = 1.0
@@ -128,11 +141,7 @@ def local_image(kept: Any, *, width: int, ceiling: float) -> dict[str, Any]:
     ),
     centre=release("l", meaning="the predictors' means in the same space"),
     response=release("l", meaning="products of the response with the same space"),
-    squares=release(
-        "",
-        meaning="total sum of squares of the response (its squared deviations from its "
-        "mean, added)",
-    ),
+    squares=_TOTAL_SUM,
     mean=release("", meaning="mean of the response"),
     basis=stays("N l", until="fit", meaning="orthonormal coordinates of that space"),
 )
@@ -158,18 +167,14 @@ def local_products(
 @summed(
     by="party",
     takes={
-        "gram": public("l l", "products of the predictors, which only silos can open"),
-        "centre": public("l", "the predictors' means, which only silos can open"),
-        "response": public("l", "products of the response, which only silos can open"),
-        "squares": public("", "the response's squares, which only silos can open"),
+        "gram": _GRAM,
+        "centre": _CENTRE,
+        "response": _RESPONSE,
+        "squares": _SQUARES,
         "mean": public("", "the response's mean, which only silos can open"),
     },
     r2=release("", meaning="coefficient of determination"),
-    residual=release(
-        "",
-        meaning="residual sum of squares (squared differences between response and "
-        "prediction, added)",
-    ),
+    residual=_RESIDUAL_SUM,
     intercept=release("", meaning="the intercept"),
     intercept_variance=release(
         "", meaning="variance of the intercept, in units of the errors' variance"
@@ -211,8 +216,8 @@ def own_coefficients(
     c = V.T @ centre
     N = len(kept["basis"])
     B = _own_products(kept, columns, target, V)
-    # Of folds the degrees of freedom differ, so that they are no argument: a silo
-    # answers for one setting of arguments.
+    # The degrees of freedom differ between folds, so that they cannot be an argument: a
+    # silo answers for one setting of arguments.
     dof = N - n_predictors - 1
     sigma2 = residual / dof if dof > 0 else 0.0
     shares = {
@@ -234,10 +239,7 @@ def own_coefficients(
     by="party",
     # One silo alone has the response.
     between_two=True,
-    takes={
-        "gram": public("l l", "products of the predictors, which only silos can open"),
-        "response": public("l", "products of the response, which only silos can open"),
-    },
+    takes={"gram": _GRAM, "response": _RESPONSE},
     products=release(
         "l l",
         symmetric=True,
@@ -265,7 +267,7 @@ def local_residual_products(
     if too_many_pairs(len(Q), V.shape[1]):
         raise DataError("The residuals could be solved for.", rule="max_feature_ratio")
     y = kept["rows"][:, ~predicts].sum(axis=1)
-    # Of a silo without the response all are 0.
+    # In a silo without the response all are 0.
     share = float(not predicts.all())
     e2 = share * (y - Q @ (V @ (V.T @ response))) ** 2
     return {"products": (Q * e2[:, None]).T @ Q, "weighted": Q.T @ e2}
@@ -274,10 +276,10 @@ def local_residual_products(
 @summed(
     by="party",
     takes={
-        "gram": public("l l", "products of the predictors, which only silos can open"),
-        "centre": public("l", "the predictors' means, which only silos can open"),
-        "response": public("l", "products of the response, which only silos can open"),
-        "squares": public("", "the response's squares, which only silos can open"),
+        "gram": _GRAM,
+        "centre": _CENTRE,
+        "response": _RESPONSE,
+        "squares": _SQUARES,
         "products": public(
             "l l", "products weighted by squared residuals, which only silos can open"
         ),
@@ -352,7 +354,7 @@ def local_predictions(
 
 @kept(
     by="party",
-    takes={"predictions": public("N", "predictions, which only the silos can open")},
+    takes={"predictions": _PREDICTIONS},
     predictions=stays("N", meaning="each person's response as predicted"),
 )
 def own_predictions(
@@ -368,17 +370,9 @@ def own_predictions(
     between_two=True,
     # Squares about one intercept, with the sum of residuals, give those about others.
     settings=(),
-    takes={"predictions": public("N", "predictions, which only the silos can open")},
-    residual=release(
-        "",
-        meaning="residual sum of squares (squared differences between response and "
-        "prediction, added)",
-    ),
-    squares=release(
-        "",
-        meaning="total sum of squares of the response (its squared deviations from its "
-        "mean, added)",
-    ),
+    takes={"predictions": _PREDICTIONS},
+    residual=_RESIDUAL_SUM,
+    squares=_TOTAL_SUM,
 )
 def local_score_squares(
     X: Float[Array, "N p"],
@@ -402,7 +396,7 @@ def local_score_squares(
     by="party",
     takes={
         "residual": public("", "the residual squares, which only silos can open"),
-        "squares": public("", "the response's squares, which only silos can open"),
+        "squares": _SQUARES,
     },
     score=release("", meaning="R² or the mean squared error of prediction"),
 )

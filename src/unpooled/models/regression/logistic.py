@@ -86,7 +86,7 @@ from unpooled.models.regression.site_effects import (
     probable_in_silo,
     without_silo,
 )
-from unpooled.protocol.step import Step, public, release, summed
+from unpooled.protocol.step import Step, public, summed
 from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Exhibit
 
@@ -110,9 +110,9 @@ _TAKES = {
 
 @summed(
     takes=_TAKES,
-    gradient=release("m", meaning=GRADIENT),
-    information=release("m m", symmetric=True, meaning=INFORMATION),
-    deviance=release("", meaning=DEVIANCE),
+    gradient=GRADIENT,
+    information=INFORMATION,
+    deviance=DEVIANCE,
     own=OWN_SIZES,
 )
 def local_working(
@@ -143,12 +143,7 @@ def local_working(
     }
 
 
-@summed(
-    takes=_TAKES,
-    gradient=release("m", meaning=GRADIENT),
-    deviance=release("", meaning=DEVIANCE),
-    own=OWN_SIZES,
-)
+@summed(takes=_TAKES, gradient=GRADIENT, deviance=DEVIANCE, own=OWN_SIZES)
 def local_gradient(
     X: Float[Array, "n p"],
     y: Shaped[Array, " n"],
@@ -169,11 +164,7 @@ def local_gradient(
     }
 
 
-@summed(
-    takes=_TAKES,
-    products=release("m m", symmetric=True, meaning=SCORE_PRODUCTS),
-    own=OWN_SIZES,
-)
+@summed(takes=_TAKES, products=SCORE_PRODUCTS, own=OWN_SIZES)
 def local_score_products(
     X: Float[Array, "n p"],
     y: Shaped[Array, " n"],

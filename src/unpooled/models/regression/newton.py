@@ -32,25 +32,37 @@ from unpooled.federation.federation import Federation
 from unpooled.linalg.generalized_eigen import check_definite
 from unpooled.linalg.settled import Arrays, by_nearness, near, settled
 from unpooled.models.moments import MEAN
-from unpooled.protocol.step import public
+from unpooled.protocol.step import public, release
 
-# In the ledger's words, for all regressions.
+# What steps of all regressions take and release.
 PARAMETERS = {
     "mean": MEAN,
     "scale": public("p", "the standard deviation of each column, or 1"),
     "coef": public("l", "the coefficients of the standardised predictors"),
 }
-GRADIENT = "gradient of the log-likelihood (each row's residual times its predictors)"
-INFORMATION = "information matrix (products of predictors, weighted by variances)"
-DEVIANCE = "deviance (-2 times the log-likelihood, up to a constant)"
-PEARSON = (
-    "chi-squared of Pearson (squared residuals divided by their variances, added over "
-    "all rows)"
+GRADIENT = release(
+    "m",
+    meaning="gradient of the log-likelihood (each row's residual times its predictors)",
 )
-SATURATED = "what the log-likelihood needs of the response alone"
-SCORE_PRODUCTS = (
-    "products of each row's scores (its residual times its predictors), added over all "
-    "rows"
+INFORMATION = release(
+    "m m",
+    symmetric=True,
+    meaning="information matrix (products of predictors, weighted by variances)",
+)
+DEVIANCE = release(
+    "", meaning="deviance (-2 times the log-likelihood, up to a constant)"
+)
+PEARSON = release(
+    "",
+    meaning="chi-squared of Pearson (squared residuals divided by their variances, "
+    "added over all rows)",
+)
+SATURATED = release("", meaning="what the log-likelihood needs of the response alone")
+SCORE_PRODUCTS = release(
+    "m m",
+    symmetric=True,
+    meaning="products of each row's scores (its residual times its predictors), added "
+    "over all rows",
 )
 # Near a maximum each step is far shorter than the one before. So many that are not,
 # while next to no likelihood is gained, are on the way to infinity.

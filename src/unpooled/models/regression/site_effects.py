@@ -49,7 +49,7 @@ from unpooled.models.regression.clusters import (
     cluster_products,
     split_clusters,
 )
-from unpooled.models.regression.families import FAMILIES, Family, ratio, saturated
+from unpooled.models.regression.families import FAMILIES, Family, no_intercept, ratio
 from unpooled.models.regression.newton import (
     DEVIANCE,
     GRADIENT,
@@ -113,11 +113,11 @@ def local_within_squares(
 @summed(
     by="party",
     takes={**PARAMETERS, "width": "size m"},
-    gradient=release("m", meaning=GRADIENT),
-    information=release("m m", symmetric=True, meaning=INFORMATION),
-    deviance=release("", meaning=DEVIANCE),
-    pearson=release("", meaning=PEARSON),
-    saturated=release("", meaning=SATURATED),
+    gradient=GRADIENT,
+    information=INFORMATION,
+    deviance=DEVIANCE,
+    pearson=PEARSON,
+    saturated=SATURATED,
 )
 def local_profile(
     X: Float[Array, "n p"],
@@ -132,21 +132,10 @@ def local_profile(
     """Add gradient, information and deviance at this silo's most likely intercept."""
     kind = FAMILIES[family]
     Z, y, mu = _profiled(X, mean, scale, coef, kind, offset=offset)
-    slope, variance = kind.slope(mu), kind.variance(mu)
-    return {
-        "gradient": Z.T @ ratio(slope * (y - mu), variance),
-        "information": (Z * ratio(slope**2, variance)[:, None]).T @ Z,
-        "deviance": np.array(kind.deviance(y, mu).sum()),
-        "pearson": np.array(ratio((y - mu) ** 2, variance).sum()),
-        "saturated": np.array(saturated(family, y)),
-    }
+    return kind.evaluated(Z, y, mu)
 
 
-@summed(
-    by="party",
-    takes={**PARAMETERS, "width": "size m"},
-    products=release("m m", symmetric=True, meaning=SCORE_PRODUCTS),
-)
+@summed(by="party", takes={**PARAMETERS, "width": "size m"}, products=SCORE_PRODUCTS)
 def local_profile_products(
     X: Float[Array, "n p"],
     *,
@@ -160,8 +149,7 @@ def local_profile_products(
     """Add the products of this silo's rows' scores, less what its intercept takes."""
     kind = FAMILIES[family]
     Z, y, mu = _profiled(X, mean, scale, coef, kind, offset=offset)
-    scores = Z * ratio(kind.slope(mu) * (y - mu), kind.variance(mu))[:, None]
-    return {"products": scatter(scores, np.zeros(width))}
+    return {"products": scatter(kind.scores(Z, y, mu), np.zeros(width))}
 
 
 @summed(by="party", takes={**PARAMETERS, "width": "size m"}, **RELEASED)
@@ -180,8 +168,7 @@ def local_profile_cluster_products(
     kind = FAMILIES[family]
     rows, clusters = split_clusters(X, grouped=grouped)
     Z, y, mu = _profiled(rows, mean, scale, coef, kind, offset=offset)
-    scores = Z * ratio(kind.slope(mu) * (y - mu), kind.variance(mu))[:, None]
-    return cluster_products(scores, clusters, grouped=grouped)
+    return cluster_products(kind.scores(Z, y, mu), clusters, grouped=grouped)
 
 
 @kept(by="party", takes={"coef": _COEF}, **_OWN)
@@ -194,7 +181,7 @@ def own_intercept(
     eta = (rows[:, :k] - middle) @ coef[0]
     if offset:
         eta = eta + rows[:, k]
-    own = _intercept(FAMILIES[family], rows[:, -1], eta) - middle @ coef[0]
+    own = FAMILIES[family].intercept(rows[:, -1], eta) - middle @ coef[0]
     return {"intercept": np.array([own]), "coef": coef.copy()}
 
 
@@ -235,31 +222,10 @@ def _profiled(
     eta = Z @ coef
     if offset:
         eta = eta + rows[:, k]
-    mu = family.mean(eta + _intercept(family, y, eta))
+    mu = family.mean(eta + family.intercept(y, eta))
     weights = ratio(family.slope(mu) ** 2, family.variance(mu))
     # A step that is far too long may leave no row any information.
     return Z - weights @ Z / max(weights.sum(), np.finfo(float).tiny), y, mu
-
-
-def _intercept(family: Family, y: Float[Array, " n"], eta: Float[Array, " n"]) -> float:
-    """Return the most likely intercept of rows, whose linear predictors lack it."""
-    if family.name == "gaussian":
-        return float((y - eta).mean())
-    if family.name == "gamma":
-        return float(scipy.special.logsumexp(np.log(y) - eta) - np.log(len(y)))
-    total = float(y.sum())
-    if not 0.0 < total < (len(y) if family.name == "binomial" else np.inf):
-        raise _no_intercept()
-    if family.name == "poisson":
-        return float(np.log(total) - scipy.special.logsumexp(eta))
-
-    def excess(a: float) -> float:
-        return float(scipy.special.expit(a + eta).sum()) - total
-
-    # With the smallest or the largest of all linear predictors in place of each.
-    middle = float(scipy.special.logit(total / len(y)))
-    low, high = middle - eta.max() - 1.0, middle - eta.min() + 1.0
-    return float(scipy.optimize.brentq(excess, low, high, xtol=1e-14))
 
 
 # --- Logistic regression ------------------------------------------------------------
@@ -268,9 +234,9 @@ def _intercept(family: Family, y: Float[Array, " n"], eta: Float[Array, " n"]) -
 @summed(
     by="party",
     takes=_OF_CLASSES,
-    gradient=release("m", meaning=GRADIENT),
-    information=release("m m", symmetric=True, meaning=INFORMATION),
-    deviance=release("", meaning=DEVIANCE),
+    gradient=GRADIENT,
+    information=INFORMATION,
+    deviance=DEVIANCE,
     own=OWN_SIZES,
 )
 def local_class_profile(
@@ -297,8 +263,8 @@ def local_class_profile(
 @summed(
     by="party",
     takes=_OF_CLASSES,
-    gradient=release("m", meaning=GRADIENT),
-    deviance=release("", meaning=DEVIANCE),
+    gradient=GRADIENT,
+    deviance=DEVIANCE,
     own=OWN_SIZES,
 )
 def local_class_profile_gradient(
@@ -321,12 +287,7 @@ def local_class_profile_gradient(
     }
 
 
-@summed(
-    by="party",
-    takes=_OF_CLASSES,
-    products=release("m m", symmetric=True, meaning=SCORE_PRODUCTS),
-    own=OWN_SIZES,
-)
+@summed(by="party", takes=_OF_CLASSES, products=SCORE_PRODUCTS, own=OWN_SIZES)
 def local_class_profile_products(
     X: Float[Array, "n p"],
     y: Shaped[Array, " n"],
@@ -340,9 +301,7 @@ def local_class_profile_products(
 ) -> dict[str, Any]:
     """Add the products of this silo's rows' scores, less what its intercepts take."""
     at = _ClassProfile(X, y, mean, scale, theta, classes)
-    scores = np.einsum("nk,np->nkp", at.residuals, at.Z).reshape(len(at.Z), width)
-    scores = scores - at.residuals @ at.slopes
-    return {"products": scatter(scores, np.zeros(width)), "own": at.sizes}
+    return {"products": scatter(at.scores(), np.zeros(width)), "own": at.sizes}
 
 
 @summed(by="party", takes=_OF_CLASSES, own=OWN_SIZES, **RELEASED)
@@ -362,11 +321,9 @@ def local_class_profile_cluster_products(
     rows, clusters = split_clusters(X, grouped=grouped)
     q = rows.shape[1]
     at = _ClassProfile(rows, y, mean[:q], scale[:q], theta, classes)
-    scores = np.einsum("nk,np->nkp", at.residuals, at.Z).reshape(len(at.Z), width)
-    scores = scores - at.residuals @ at.slopes
     named = clusters[class_codes(y, classes) >= 0]
     return {
-        **cluster_products(scores, named, grouped=grouped),
+        **cluster_products(at.scores(), named, grouped=grouped),
         "own": at.sizes,
     }
 
@@ -479,6 +436,11 @@ class _ClassProfile:
         information = whole[:, 1:, :, 1:].reshape(k * p, k * p) - I_ab.T @ self.slopes
         self.information = (information + information.T) / 2
 
+    def scores(self) -> Float[Array, "n m"]:
+        """Return the scores of all rows, less what the intercepts take of them."""
+        products = np.einsum("nk,np->nkp", self.residuals, self.Z)
+        return products.reshape(len(self.Z), -1) - self.residuals @ self.slopes
+
 
 def _of_classes(
     X: Float[Array, "n p"], y: Shaped[Array, " n"], classes: Int[Array, "c w"]
@@ -486,7 +448,7 @@ def _of_classes(
     """Return the rows of the classes; refuse where one of them has none."""
     rows, codes = complete(X), class_codes(y, classes)
     if not class_sizes(codes, classes).all():
-        raise _no_intercept()
+        raise no_intercept()
     return rows[codes >= 0], codes[codes >= 0]
 
 
@@ -495,9 +457,8 @@ def _intercepts(
 ) -> Float[Array, " k"]:
     """Return the most likely intercepts of all classes but the first."""
     if eta.shape[1] == 1:
-        return np.array(
-            [_intercept(FAMILIES["binomial"], codes.astype(float), eta[:, 0])]
-        )
+        own = FAMILIES["binomial"].intercept(codes.astype(float), eta[:, 0])
+        return np.array([own])
     indicators = codes[:, None] == np.arange(1, eta.shape[1] + 1)
     n = len(codes)
 
@@ -544,14 +505,6 @@ def _centred(X: Float[Array, "n p"]) -> Float[Array, "n p"]:
     centred = X - X.mean(axis=0)
     centred[:, np.ptp(X, axis=0) == 0.0] = 0.0
     return centred
-
-
-def _no_intercept() -> DataError:
-    return DataError(
-        "The silo's responses have no finite intercept of their own: a class has no "
-        "row, or all responses are equal.",
-        rule="own_intercept",
-    )
 
 
 def _kept_with(kept: Any, coef: Float[Array, "q r"]) -> Float[Array, " q"]:

@@ -21,7 +21,6 @@ Björck and Golub, Numerical methods for computing angles between linear subspac
 Comp. 27 (1973).
 """
 
-import hashlib
 from typing import Any
 
 import numpy as np
@@ -32,6 +31,7 @@ from unpooled.errors import ConvergenceError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.krylov import block_width
 from unpooled.linalg.score_pairs import errors, score_pairs
+from unpooled.linalg.secret_draws import secret_rotation
 from unpooled.models.moments import complete
 from unpooled.protocol.bounds import Ceiling
 from unpooled.protocol.step import public, release, stays, summed
@@ -74,7 +74,7 @@ def local_coordinates(
     Q, R = scipy.linalg.qr(rows / units, mode="economic")
     U, s, Vt = scipy.linalg.svd(R)
     firm = s > max(X.shape) * np.finfo(float).eps * s.max(initial=0.0)
-    turn = _secret_rotation(X, int(np.count_nonzero(firm)))
+    turn = secret_rotation(X, int(np.count_nonzero(firm)))
     coordinates = np.zeros((len(X), width))
     coordinates[:, : len(turn)] = Q @ (U[:, firm] @ turn)
     back = np.zeros((X.shape[1], width))
@@ -165,9 +165,3 @@ def paired_spans(federation: Federation, k: int, *, tol: float) -> Float[Array, 
             f"determined. Try other n_components than {k}."
         )
     return np.clip(found["correlations"], 0.0, 1.0)
-
-
-def _secret_rotation(X: Float[Array, "N p"], r: int) -> Float[Array, "r r"]:
-    secret = hashlib.sha256(np.ascontiguousarray(X).tobytes()).digest()
-    draws = np.random.default_rng(int.from_bytes(secret, "big"))
-    return np.linalg.qr(draws.standard_normal((r, r)))[0]

@@ -25,7 +25,6 @@ Numer. Anal. 2 (1965): bases of both sides, extended in turn.
 Wegelin, A survey of partial least squares (PLS) methods, 2000, section 4.1.
 """
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
@@ -38,6 +37,7 @@ from unpooled.errors import ConvergenceError, DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.partial_least_squares import rotations
 from unpooled.linalg.score_pairs import cosines, errors, extended, score_pairs
+from unpooled.linalg.secret_draws import secret_rotation
 from unpooled.models.moments import complete
 from unpooled.protocol.bounds import Ceiling
 from unpooled.protocol.step import kept, public, release, stays, summed
@@ -82,10 +82,8 @@ def first_directions(Z: Float[Array, "N p"], block: int, seed: int) -> dict[str,
     rows, p = Z / (np.linalg.norm(Z) or 1.0), Z.shape[1]
     if p <= block:
         # The columns themselves would be the other silo's to read.
-        secret = hashlib.sha256(np.ascontiguousarray(Z).tobytes()).digest()
-        draws = np.random.default_rng(int.from_bytes(secret, "big"))
         basis = np.zeros((p, block))
-        basis[:, :p] = np.linalg.qr(draws.standard_normal((p, p)))[0]
+        basis[:, :p] = secret_rotation(Z, p)
         return {"rows": rows, "basis": basis}
     mixtures = np.random.default_rng(seed).standard_normal((len(rows), block))
     return {"rows": rows, "basis": extended(np.zeros((p, 0)), rows.T @ mixtures, block)}

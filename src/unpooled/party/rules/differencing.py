@@ -22,7 +22,6 @@ from typing import final
 
 from unpooled.party.memory.audit_log import AuditLog, Note
 from unpooled.party.memory.hash_chain import now
-from unpooled.party.rules.answered_rosters import UNKNOWN
 from unpooled.party.rules.complete_rows import CompleteRows
 from unpooled.party.rules.imputed_cells import ImputedCells
 from unpooled.party.rules.imputed_rows import ImputedRows
@@ -77,7 +76,7 @@ class DifferencingRules:
             return
         days = policy.roster_period_days
         for table in self._audit_log.state().rosters.others(parties, now(), days):
-            if table == UNKNOWN or self._versions.overlaps(policy, view.table, table):
+            if self._versions.overlaps(policy, view.table, table):
                 raise Refusal("allow_roster_change")
 
     def check_rows(

@@ -1,4 +1,4 @@
-"""Rows that are filled from their other cells: never few that lack the same ones.
+"""Which rows are imputed from their other cells: only many that lack the same ones.
 
     sums of sweep t = those of complete rows + Σ over patterns of missing cells
                       (sums of the observed cells of its rows, and of their products,
@@ -16,9 +16,9 @@ silo decides which rows are filled from their other cells:
     held      all other incomplete rows: their cells have the column's mean, in every
               sweep and ever after, and count as observed
 
-Complete and held rows together are none, or would be answered about too: else the
-smallest shared pattern is held as well. Whatever the sweeps are, their totals are then
-sums of totals that a silo would give by themselves.
+The silo would also answer about the complete and held rows together, unless there are
+none: otherwise the smallest shared pattern is held as well. Whatever the sweeps are,
+their totals are then sums of totals that a silo would release by themselves.
 
 For sums over other unions of rows this is not so: next to sums over the rows with a
 value in a column, over complete rows or over cells that were filled in another way, the
@@ -123,7 +123,7 @@ class ImputedRows:
             raise Refusal("imputed_parts")
 
     def notes(self, policy: Policy, asked: AskedStep) -> list[Note]:
-        """Return what the log must say before an answer leaves."""
+        """Return what is written to the log before an answer leaves."""
         view = asked.view
         if not isinstance(view, View) or policy.min_rows <= 1:
             return []
@@ -249,7 +249,7 @@ def _answerable(
     classes: Int[Array, " N"],
     rows: Bool[Array, " N"],
 ) -> Bool[Array, " N"]:
-    """Return which of some rows a silo would answer about by themselves."""
+    """Return the rows, out of some, whose totals a silo would release by themselves."""
     by_class = classes.any()
     while rows.any():
         before = rows

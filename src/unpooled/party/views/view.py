@@ -282,7 +282,7 @@ class View:
             self.filled_as, self._sums = values, None
 
     def hold(self, held: Held | None) -> None:
-        """Have some rows filled with a number of each column, whatever is asked."""
+        """Fill some rows with a number of each column, whatever the transforms are."""
         if held is not self.held:
             self.held, self._sums = held, None
 

@@ -132,7 +132,7 @@ class _Powers:
     async def has_known_trace(self) -> bool:
         """Return whether the trace is 1, which everybody knows, to a millionth."""
         # Masks cancel only where all parties received one request, and nothing is
-        # computed of anything else. The last bits would tell how parts were rounded.
+        # computed of anything else. The last bits would show how parts were rounded.
         trace = np.array([int(self._A.trace())], dtype=object)
         coarse = await self._arithmetic.shifted(self._mod(trace), FRACTION - _COARSE)
         (opened,) = await self._arithmetic.opened(coarse)
@@ -288,7 +288,7 @@ def _rounded(value: Fraction) -> Fraction:
 
 
 def _public_direction(place: int, p: int) -> Array:
-    """Return integers about 0 that no matrix has a part in."""
+    """Return integers about 0 that do not depend on the matrix."""
     width = _DIRECTION_BITS // 8
     stream = hashlib.shake_128(b"direction %d" % place).digest(width * p)
     pieces = [stream[i : i + width] for i in range(0, width * p, width)]

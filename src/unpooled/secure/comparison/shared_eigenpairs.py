@@ -33,8 +33,8 @@ BITS = 2 * FRACTION + 32
 # 2^24 intermediate values are opened under masks, so that together they are within
 # 2^-64 of noise.
 HIDING_BITS = STATISTICAL_BITS + 24
-# The matrix is squared so many times: two eigenvalues are told apart where the smaller
-# one's power, over the larger's, is below 2^-40.
+# The matrix is squared so many times: two eigenvalues count as different where the
+# smaller one's power, over the larger's, is below 2^-40.
 SQUARINGS = 18
 # Largest difference of neighbouring eigenvalues, over the larger one, at which they may
 # be taken for equal: 41 ln 2 / 2^18.

@@ -90,16 +90,10 @@ class MaskedSum(SecureSum):
             subtracted=[key for peer, key in self._keys.items() if peer < self.party],
         )
 
-    def reveal(
-        self, concealed: Iterable[Shaped[Array, "..."]], code: Code
-    ) -> Float[Array, " d"]:
-        """Add the words of all parties, so that the masks cancel, and decode them."""
-        return code.decode(self.added(concealed, code))
-
     def added(
         self, concealed: Iterable[Shaped[Array, "..."]], code: Code
     ) -> Shaped[Array, "..."]:
-        """Return the words of the total, which may still be veiled."""
+        """Add the words of all parties, so that the masks cancel; a veil stays on."""
         first, *others = concealed
         total = first.copy()
         for start in range(0, len(total), CHUNK):

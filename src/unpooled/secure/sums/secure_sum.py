@@ -10,8 +10,9 @@ from unpooled.secure.sums.fixed_point import Code
 class SecureSum(abc.ABC):
     """Adds one vector per party so that only the total is learned.
 
-    `conceal` runs in the silo and `reveal` at the coordinator. They share a class
-    because neither can be read, or changed, without the other.
+    `conceal` runs in the silo and `added` at the coordinator, which decodes the sum by
+    the same code. They share a class because neither can be read, or changed, without
+    the other.
     """
 
     @abc.abstractmethod
@@ -35,10 +36,4 @@ class SecureSum(abc.ABC):
     def added(
         self, concealed: Iterable[Shaped[Array, "..."]], code: Code
     ) -> Shaped[Array, "..."]:
-        """Return the words of the total, unopened, for a total that parties open."""
-
-    @abc.abstractmethod
-    def reveal(
-        self, concealed: Iterable[Shaped[Array, "..."]], code: Code
-    ) -> Float[Array, " d"]:
-        """Open the total of a round in which every party took part."""
+        """Return the words of the total of a round in which every party took part."""

@@ -146,12 +146,6 @@ def check_total(
         raise _wrong_total()
 
 
-def sealed_bytes(words: Shaped[Array, "..."]) -> int:
-    """Return the length of the sealed sums of words."""
-    each = words.dtype.itemsize * (1 if words.ndim == 1 else words.shape[1])
-    return _NONCE + SUBSETS * each + _TAG
-
-
 def _wrong_total() -> AggregationError:
     return AggregationError(
         "A total is not the sum of what the parties sent.", rule="wrong_total"
