@@ -32,7 +32,7 @@ export NO_MKDOCS_2_WARNING = 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo install debian-packages experiments experiments-quick test test-shapes test-slow test-federation test-long test-pythons audit lint types notebooks docs release chart images bench clean
+.PHONY: help demo install debian-packages experiments experiments-quick test test-shapes test-slow test-federation test-long test-pythons audit yanked lint types notebooks docs release chart images bench clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -79,6 +79,9 @@ docs: $(DEV)  ## the documentation, into site/
 
 audit: $(DEV)  ## look the installed packages up among known vulnerabilities
 	@scripts/audit-dependencies
+
+yanked: $(DEV)  ## look up whether an installed or locked release was recalled
+	@scripts/yanked-releases
 
 test-pythons: $(DEV)  ## a few tests under the other versions of Python that are installed
 	@scripts/test-other-pythons

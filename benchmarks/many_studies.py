@@ -30,8 +30,8 @@ from unpooled.federation.nvflare.housekeeping import prune
 
 # Of the first studies modules and buffers stay, which later ones use again.
 WARM = 10
-# The engine keeps a message for a minute after it arrived, with its connection: right
-# after a study memory tells how fast the last ones were.
+# The engine keeps a message for a minute after it arrived, and what a job left is freed
+# after that: right after a study memory tells how fast the last ones were.
 REST = 75.0
 
 

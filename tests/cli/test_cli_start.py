@@ -84,6 +84,17 @@ def test_serve_becomes_the_server(tmp_path, started):
     assert "nvflare.private.fed.app.server.server_train" in started[0][1]
 
 
+def test_serve_tells_that_the_certificate_expires(tmp_path, started, monkeypatch):
+    harden(kit := kit_folders.server(tmp_path / "server"))
+    monkeypatch.setattr(
+        "unpooled.federation.nvflare.startup_kits.expires_soon",
+        lambda kit: "The certificate of this kit expires in 3 days.",
+    )
+
+    assert "expires in 3 days" in run("serve", kit)
+    assert len(started) == 1
+
+
 def test_serve_refuses_a_silo_s_kit(kit, started):
     assert "not the server's" in run("serve", kit, code=1)
     assert started == []

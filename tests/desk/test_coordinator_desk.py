@@ -57,6 +57,15 @@ def test_silos_jobs_and_runs_are_shown(browser):
     assert "<script" not in page.text
 
 
+def test_a_certificate_that_expires_is_named(browser, monkeypatch):
+    warning = "The certificate of this kit expires in 3 days."
+    assert "certificate" not in words(browser.get("/"))
+
+    monkeypatch.setattr(coordinator_desk, "expires_soon", lambda kit: warning)
+
+    assert warning in words(browser.get("/"))
+
+
 def test_a_run_has_its_results_report_and_files(browser, folder):
     page = browser.get(RUN)
     said = words(page)

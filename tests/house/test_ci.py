@@ -54,6 +54,7 @@ FIRST = [
     "debian-packages",
     "types",
     "lint",
+    "yanked",
     "docs",
     "release",
     "chart",

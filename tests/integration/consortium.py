@@ -40,10 +40,13 @@ class Consortium:
         spare: tuple[str, ...] = (),
         server: str = "localhost",
         transport: str = "tcp",
+        gently: bool = False,
     ) -> None:
         self.folder, self.silos, self._rows = folder, silos, rows
         # Silos that have kits, whom the others know, and who start when a test says so.
         self.spare = spare
+        # Other processes come first, where those of tests with deadlines may be beside.
+        self._before = (*BOUND, "nice", "-n", "10") if gently else BOUND
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.environment: dict[str, str] = {}
         port, admin_port = free_ports(2)
@@ -146,7 +149,7 @@ class Consortium:
             (kit / "transfer").mkdir(exist_ok=True)
             with (self.folder / f"{name}.log").open("ab") as output:
                 self.processes[name] = subprocess.Popen(
-                    [*BOUND, *command_of(kit)],
+                    [*self._before, *command_of(kit)],
                     stdout=output,
                     stderr=subprocess.STDOUT,
                     env=surroundings() | self.environment | environment,

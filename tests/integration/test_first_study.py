@@ -90,7 +90,8 @@ def test_a_study_is_decided_at_the_desk(first):
     own.write_text(re.sub(r'approval = ".*"', "", before) + 'approval = "each-study"\n')
     page = f"/studies/{key_of('decided')}"
     try:
-        first.call(f"unpooled plan {file} --kit kits/coordinator")
+        planned = first.call(f"unpooled plan {file} --kit kits/coordinator").stdout
+        assert "va waits for a person's approval" in planned
         with served("silo", "desk", "--kit", kit) as (_, lines):
             link = link_of(lines)
             origin = link.partition("/open")[0]

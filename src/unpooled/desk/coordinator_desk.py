@@ -26,6 +26,7 @@ from unpooled.desk.history import key_of
 from unpooled.desk.pages import Pages, attachment
 from unpooled.errors import StudyError, UnpooledError
 from unpooled.federation.nvflare.hardening import kind_of
+from unpooled.federation.nvflare.startup_kits import expires_soon
 from unpooled.federation.nvflare.submission import Submission, submission
 from unpooled.report.html import render
 from unpooled.report.text.people import people_answer
@@ -172,7 +173,13 @@ class CoordinatorDesk:
         silos = [
             (silo, silo in server.silos) for silo in sorted({*wanted, *server.silos})
         ]
-        return self._show(request, "coordinator", server=server, silos=silos, runs=runs)
+        expires = ""
+        with suppress(UnpooledError):  # there is no certificate
+            expires = expires_soon(self.kit)
+        return self._show(
+            request, "coordinator", server=server, silos=silos, runs=runs,
+            expires=expires,
+        )  # fmt: skip
 
     def _run(self, request: Request) -> Response:
         one, place = self._of(request)

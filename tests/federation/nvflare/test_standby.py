@@ -1,5 +1,6 @@
 """Jobs get copies of one process, with the library that is installed then."""
 
+import gc
 import json
 import os
 import shutil
@@ -8,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+import weakref
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,7 @@ from nvflare.apis.job_launcher_spec import JobProcessArgs, JobReturnCode
 from nvflare.apis.workspace import Workspace
 from nvflare.fuel.f3.stats_pool import StatsPoolManager
 
+from unpooled.federation.nvflare import standby as standby_module
 from unpooled.federation.nvflare.standby import (
     JobProcess,
     ServerLauncher,
@@ -109,6 +112,34 @@ def test_what_grows_by_every_job_is_forgotten(started):
 
     assert pool.cat_bins == {}
     StatsPoolManager.delete_pool("Of-This-Test")
+
+
+def test_what_a_job_left_is_freed_after_its_end(kit, monkeypatch):
+    """Sent messages refer to themselves; a kit that waits makes no others."""
+    monkeypatch.setattr(standby_module, "_LEFT", (0.0, 0.2))
+    launcher, fl_ctx = SiloLauncher(), context(kit, PROGRAMS[SiloLauncher])
+    launcher.handle_event(EventType.SYSTEM_START, fl_ctx)
+    gc.disable()
+    try:
+        job = launcher.launch_job({"job_id": "job"}, fl_ctx)
+        message = Message()
+        message.future = message
+        is_there = weakref.ref(message)
+        del message
+        job.wait()
+        until = time.monotonic() + PATIENCE
+        while is_there() is not None and time.monotonic() < until:
+            time.sleep(0.01)
+    finally:
+        gc.enable()
+        launcher.handle_event(EventType.SYSTEM_END, fl_ctx)
+    assert is_there() is None
+
+
+class Message:
+    """Stands for one of NVFlare's."""
+
+    future: "Message"
 
 
 def test_processes_of_jobs_use_large_blocks_as_the_system_does(kit, monkeypatch):

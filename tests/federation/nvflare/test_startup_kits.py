@@ -10,7 +10,7 @@ import pytest
 
 import kit_folders
 from connect_proxy import connect_proxy
-from unpooled.errors import StudyError
+from unpooled.errors import AggregationError, StudyError
 from unpooled.federation.nvflare.hardening import harden
 from unpooled.federation.nvflare.startup_kits import (
     address_of,
@@ -21,6 +21,7 @@ from unpooled.federation.nvflare.startup_kits import (
     expires_soon,
     expiry_of,
 )
+from unpooled.federation.nvflare.submission import submission
 from unpooled.posix import lock
 
 FILE = """\
@@ -295,6 +296,25 @@ def test_the_end_of_a_certificate_is_told_30_days_ahead(tmp_path, kind, days, sa
     (kit / "startup" / name).write_bytes(certificate(days))
 
     assert (says in expires_soon(kit)) if says else expires_soon(kit) == ""
+
+
+def test_a_coordinator_is_told_that_its_certificate_has_expired(tmp_path, monkeypatch):
+    pytest.importorskip("nvflare", reason="nvflare absent")
+
+    def refuses(*arguments, **options):
+        raise RuntimeError("cannot connect")
+
+    monkeypatch.setattr("nvflare.fuel.flare_api.flare_api.new_secure_session", refuses)
+    kit = kit_folders.coordinator(tmp_path)
+    said = r"does not answer: cannot connect\. .* reached from this network\?"
+    with pytest.raises(AggregationError, match=f"{said}$"), submission(kit):
+        pass
+    (kit / "startup" / "client.crt").write_bytes(certificate(-1))
+    with (
+        pytest.raises(AggregationError, match=f"{said} The certificate .* has expired"),
+        submission(kit),
+    ):
+        pass
 
 
 def certificate(days):

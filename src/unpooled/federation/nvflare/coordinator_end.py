@@ -22,6 +22,7 @@ from unpooled.federation.nvflare.engine_messages import (
 )
 from unpooled.federation.nvflare.housekeeping import kept_days, prune
 from unpooled.federation.nvflare.jobs import NEWS, RESULTS, has_name_of_study
+from unpooled.federation.nvflare.startup_kits import expires_soon
 
 log = logging.getLogger("unpooled.engine")
 
@@ -60,8 +61,10 @@ class CoordinatorEnd:
         kit = Path(collab.workspace.get_root_dir())
         try:
             prune(kit, kept_days(kit))
+            if warning := expires_soon(kit):
+                log.warning("%s", warning)
         except Exception:
-            log.exception("Old jobs cannot be deleted")
+            log.exception("The kit cannot be looked after")
         remote = importlib.import_module(STUDY)
         news = remote.News()
         context.get_engine().register_app_command(

@@ -81,6 +81,11 @@ _LATE = {
 }
 
 
+# Seconds after a job's end at which what it left is freed: after its last messages, and
+# when NVFlare no longer keeps them for a silo that sends them again.
+_LEFT = (2.0, 65.0)
+
+
 class StandbyLauncher(ProcessJobLauncher):
     """NVFlare's launcher of processes, with one of them loaded before any job."""
 
@@ -134,8 +139,8 @@ def _forget_earlier_jobs() -> None:
         if isinstance(pool, HistPool):
             with pool.update_lock:
                 pool.cat_bins.clear()
-    # Connections that are closed refer to themselves, and each holds a buffer of 2 MB:
-    # the collector counts objects, and would come after many jobs.
+    # Messages that were sent refer to themselves, and each holds a buffer of 1 MB: the
+    # collector counts objects, and would come after many jobs.
     gc.collect()
 
 
@@ -233,7 +238,9 @@ class Standby:
         self._given = deque[JobProcess]()
         self._begun: dict[int, JobProcess] = {}
         self._lock, self._is_there = threading.Lock(), True
-        threading.Thread(target=self._listen, daemon=True).start()
+        self._one_has_ended = threading.Event()
+        for work in (self._listen, self._clear_up):
+            threading.Thread(target=work, daemon=True).start()
 
     def begin(self, job: dict[str, Any]) -> JobProcess | None:
         """Hand a job over; None if nobody is there to take it."""
@@ -258,8 +265,19 @@ class Standby:
         for process in (*self._given, *self._begun.values()):
             process.terminate()
             process.has_ended(-signal.SIGKILL)
+        self._one_has_ended.set()
         self._socket.close()
         self.process.wait()
+
+    def _clear_up(self) -> None:
+        """Free what jobs left, so that a kit that waits has the memory of before."""
+        while self._is_there:
+            self._one_has_ended.wait()
+            self._one_has_ended.clear()
+            for pause in _LEFT:
+                # Jobs in a row are cleared up after each, and at length after the last.
+                if not self._one_has_ended.wait(pause):
+                    _forget_earlier_jobs()
 
     def _hear(self, news: dict[str, int]) -> None:
         if "begun" in news:
@@ -268,6 +286,7 @@ class Standby:
             log.info("The job has process %d, copied from the standby", process.pid)
         elif "ended" in news:
             self._begun.pop(news["ended"]).has_ended(news["status"])
+            self._one_has_ended.set()
         else:
             self._given.popleft().has_ended(1)
 

@@ -21,6 +21,7 @@ from typing import Any, final
 from unpooled.errors import AggregationError, StudyError
 from unpooled.federation.nvflare.consortium import need_engine
 from unpooled.federation.nvflare.jobs import NEWS, RESULTS, write_job
+from unpooled.federation.nvflare.startup_kits import expires_soon
 
 # How the name of every final state of a job begins in NVFlare.
 _ENDED = "FINISHED"
@@ -244,11 +245,13 @@ def _connected(kit: Path, patience: float) -> Any:
         with contextlib.redirect_stdout(io.StringIO()):
             return new_secure_session(user, str(kit), timeout=patience)
     except Exception as wrong:
-        raise AggregationError(
+        problem = (
             f"The server of the kit {kit} does not answer: {wrong}. Is it running, and "
-            f"can it be reached from this network?",
-            rule="absent",
-        ) from wrong
+            f"can it be reached from this network?"
+        )
+        with contextlib.suppress(StudyError):  # there is no certificate
+            problem = f"{problem} {expires_soon(kit)}".strip()
+        raise AggregationError(problem, rule="absent") from wrong
 
 
 def _close(kit: Path, session: Any) -> None:
