@@ -106,6 +106,15 @@ def test_three_classes_equal_statsmodels(cov_type):
 
 @pytest.mark.thinned(1)
 @pytest.mark.parametrize("n_classes", [2, 3])
+def test_rounds_are_at_most_four_and_those_of_the_search(n_classes):
+    federation = silos(made(n_classes))
+
+    ours = up.LogisticRegression(cov_type="HC1").fit(federation)
+
+    assert len({line.round for line in federation.ledger}) <= 4 + ours.n_iter_
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("options", [{"cov_type": "HC0"}, {"C": 0.05}], ids=str)
 def test_a_search_by_gradients_gives_the_same(n_classes, options):
     federation = silos(made(n_classes), follow=True)

@@ -39,6 +39,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
+from scipy.linalg.blas import dsyrk
 
 from unpooled.arrays import Array, Float
 from unpooled.federation.federation import Federation
@@ -59,7 +60,7 @@ _NEGLIGIBLE = 1e-6
 # A variance below this share of the largest is rounding, and has no direction.
 _NO_VARIANCE = 1e-12
 # Rows whose arrays stay in the processor's cache.
-_BLOCK = 2048
+_BLOCK = 1024
 
 # Attributes of a fit, which a later one without standard errors removes.
 STANDARD_ERRORS = (
@@ -106,10 +107,10 @@ def local_variance_influence(
 ) -> dict[str, Any]:
     """Add this silo's squared influences on variances, in units of the variances."""
     total = np.zeros(len(values))
-    to_scores = (axes * spread / _root(values)[:, None]).T
-    for x in _blocks(complete(X), mean, spread):
+    to_scores = (axes / _root(values)[:, None]).T
+    for x in _blocks(X, mean):
         t = x @ to_scores
-        own = x**2 @ (axes**2).T if standardised else 1.0
+        own = (x / spread) ** 2 @ (axes**2).T if standardised else 1.0
         total += ((t**2 - own) ** 2).sum(axis=0)
     return {"variances": total}
 
@@ -132,19 +133,28 @@ def local_influence(
     """
     root, k = _root(values), len(slopes)
     variances, loadings = np.zeros(k), np.zeros((k, X.shape[1]))
-    to_scores = (axes * spread / root[:, None]).T
+    to_scores = (axes / root[:, None]).T
     to_columns = root[:, None] * axes / spread
-    for x in _blocks(complete(X), mean, spread):
-        t = x @ to_scores
+    products = _Products(k, len(axes))
+    # Written into again and again: new arrays would take as long as what fills them.
+    scores, space = np.empty((2, _BLOCK, len(axes)))
+    for x in _blocks(X, mean):
+        t = np.matmul(x, to_scores, out=scores[: len(x)])
+        weights = space[: len(x)]
         variances += ((t[:, :k] ** 2 - 1.0) ** 2).sum(axis=0)
+        if rest.any():
+            x /= spread
         for j in range(k):
-            weights = t * t[:, j, None]
+            np.multiply(t, t[:, j, None], out=weights)
             if rest[j]:
                 u = (weights * slopes[j]) @ to_columns
                 u += (rest[j] * t[:, j, None]) * x
                 loadings[j] += (u**2).sum(axis=0)
             else:
-                loadings[j] += _squares(weights, slopes[j, :, None] * to_columns)
+                products.add(j, weights)
+    for j in range(k):
+        if not rest[j]:
+            loadings[j] = products.squares(j, slopes[j, :, None] * to_columns)
     return {"variances": variances, "loadings": loadings}
 
 
@@ -178,7 +188,9 @@ def local_correlation_influence(
     root, k = _root(values), len(slopes)
     variances, loadings = np.zeros(k), np.zeros((k, X.shape[1]))
     to_scores = (axes / root[:, None]).T
-    for x in _blocks(complete(X), mean, spread):
+    products = _Products(k, len(axes))
+    for x in _blocks(X, mean):
+        x /= spread
         t, squares = x @ to_scores, x**2
         for j in range(k):
             y = squares * axes[j]
@@ -191,22 +203,44 @@ def local_correlation_influence(
                 u -= (0.5 * root[j] * rest_of_curves[j]) * y
                 loadings[j] += (u**2).sum(axis=0)
             else:
-                loadings[j] += _squares(weights, axes)
+                products.add(j, weights)
+    for j in range(k):
+        if not (rest[j] or rest_of_curves[j]):
+            loadings[j] = products.squares(j, axes)
     return {"variances": variances, "loadings": loadings}
 
 
-def _squares(W: Float[Array, "b q"], A: Float[Array, "q p"]) -> Float[Array, " p"]:
-    """Return the column sums of the squares of ``W A``, which is never formed."""
-    # The products of W's columns take half the time of W A, and no array of rows.
-    return np.maximum((A * ((W.T @ W) @ A)).sum(axis=0), 0.0)
+@final
+class _Products:
+    """Cross-products of columns of ``W_j``, k arrays of which blocks of rows are added.
+
+    Column sums of the squares of ``W_j A`` follow from them. They take half the time of
+    ``W_j A`` and no array of rows.
+    """
+
+    def __init__(self, k: int, q: int) -> None:
+        # BLAS adds into the upper triangle of an array in Fortran's order.
+        self._upper = [np.zeros((q, q), order="F") for _ in range(k)]
+
+    def add(self, j: int, W: Float[Array, "b q"]) -> None:
+        """Add the products of a block of rows of ``W_j``, in C's order."""
+        self._upper[j] = dsyrk(1.0, W.T, beta=1.0, c=self._upper[j], overwrite_c=True)
+
+    def squares(self, j: int, A: Float[Array, "q p"]) -> Float[Array, " p"]:
+        """Return the column sums of the squares of ``W_j A``."""
+        upper = self._upper[j]
+        products = upper + np.triu(upper, 1).T
+        return np.maximum((A * (products @ A)).sum(axis=0), 0.0)
 
 
 def _blocks(
-    X: Float[Array, "n p"], mean: Float[Array, " p"], spread: Float[Array, " p"]
+    X: Float[Array, "n p"], mean: Float[Array, " p"]
 ) -> Iterator[Float[Array, "b p"]]:
-    """Yield the rows about the mean in units of the spread, some at a time."""
+    """Yield the rows about the mean, some at a time and in the same array."""
+    space = np.empty((_BLOCK, X.shape[1]))
     for start in range(0, len(X), _BLOCK):
-        yield (X[start : start + _BLOCK] - mean) / spread
+        rows = complete(X[start : start + _BLOCK])
+        yield np.subtract(rows, mean, out=space[: len(rows)])
 
 
 def _root(values: Float[Array, " q"]) -> Float[Array, " q"]:
