@@ -207,6 +207,30 @@ def test_the_first_result_stands_near_the_top(browser, tmp_path):
     page.close()
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+def test_cells_with_several_numbers_stay_on_one_line(browser, tmp_path, width):
+    tables = {n: t.to_pandas() for n, t in heart_disease.load().items()}
+    federation = up.simulate(tables, label="num", policy=up.Policy.open())
+    model = up.Describe(quartiles=False).fit(federation.select(["age", "oldpeak"]))
+    path = report(model, federation, tmp_path / "report.html")
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    page.goto(path.as_uri())
+
+    # "53.5 (9.4)" of all rows and of five classes, a p-value and a difference.
+    cells = page.locator("td.figure").all_text_contents()
+    assert len(cells) >= 16
+    broken = """() => [...document.querySelectorAll('td.figure')].filter(e => {
+      const range = document.createRange();
+      range.selectNodeContents(e);
+      return new Set([...range.getClientRects()].map(r => r.top)).size > 1;
+    }).map(e => e.textContent)"""
+    assert page.evaluate(broken) == []
+    scrolling = """() => [...document.querySelectorAll('.scroll:has(.figure)')]
+      .filter(e => e.scrollWidth > e.clientWidth + 1).length"""
+    assert page.evaluate(scrolling) == 0
+    page.close()
+
+
 @pytest.mark.thinned("heart")
 def test_what_is_folded_opens_and_is_printed(browser, address):
     page = browser.new_page(viewport={"width": 1400, "height": 900})

@@ -1,13 +1,16 @@
 """What a report can be made of: models in all forms, their own federation."""
 
+import numpy as np
+import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 
 import unpooled as up
-from report_pages import fitted, rows
+from report_pages import Page, fitted, rows
 from unpooled.errors import DataError
 from unpooled.report.facts import facts_of
+from unpooled.report.html import render
 from unpooled.report.text.what_follows import could_learn
 
 
@@ -29,6 +32,18 @@ def test_models_come_in_all_forms(kind):
     }[kind]
 
     assert [name for name, _ in facts_of(model, federation).models] == names
+
+
+def test_the_label_is_named_where_a_step_read_it():
+    frame = pd.DataFrame(rows(), columns=list("abcd")).assign(kind=np.arange(240) % 2)
+    parties = {name: frame[i::3] for i, name in enumerate("xyz")}
+    federation = up.simulate(parties, label="kind")
+    scaler = up.StandardScaler().fit(federation)
+    sentence = "The label, which has the classes of the rows: kind ."
+
+    assert sentence not in Page(render(facts_of(scaler, federation))).text
+    model = up.LinearDiscriminantAnalysis().fit(federation)
+    assert sentence in Page(render(facts_of(model, federation))).text
 
 
 def test_views_of_a_federation_tell_the_same_ledger():

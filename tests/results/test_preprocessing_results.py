@@ -150,3 +150,40 @@ def test_columns_kept_and_left_out_have_their_reason():
     }
     # A root of totals that keep twelve digits.
     assert_allclose(table["rows_that_differ"][["x1", "x2"]], [0, 6], atol=1e-6)
+
+
+def test_a_robust_scaler_shows_medians_and_ranges(fitted):
+    federation = fitted[2]
+    scaler = up.RobustScaler(quantile_range=(10.0, 90.0)).fit(federation)
+
+    (exhibit,) = scaler.summary().exhibits
+    table = columns(scaler.summary())
+
+    assert_allclose(table["median"], scaler.center_, rtol=0)
+    assert_allclose(table["scale"], scaler.scale_, rtol=0)
+    assert "the distance of its 10 % and 90 % quantiles" in exhibit.text
+    alone = up.RobustScaler(with_scaling=False).fit(federation).summary()
+    assert alone.exhibits[0].text == "A column’s median is subtracted."
+    assert list(columns(alone)) == ["median"]
+
+
+def test_a_quantile_transformer_shows_its_quantiles_and_a_page_both_ends(fitted):
+    federation = fitted[2]
+    model = up.QuantileTransformer(output_distribution="normal").fit(federation)
+
+    (exhibit,) = model.summary().exhibits
+    whole, page = exhibit.tables
+
+    assert whole.place == "files"
+    assert_allclose(
+        np.array([row[1:] for row in whole.rows]), model.quantiles_.T, rtol=0
+    )
+    assert [c.heading for c in page.columns] == [
+        *("Column", "0 %", "21.05 %", "42.11 %", "57.89 %", "78.95 %", "100 %")
+    ]
+    assert page.column("quantile_0") == model.quantiles_[0].tolist()
+    assert page.column("quantile_1") == model.quantiles_[-1].tolist()
+    assert page.note == "Of 20 quantiles, 6 are shown."
+    assert "the normal quantile of that share" in exhibit.text
+    few = up.QuantileTransformer(n_quantiles=3).fit(federation).summary()
+    assert [t.place for t in few.exhibits[0].tables] == ["everywhere"]

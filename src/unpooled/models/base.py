@@ -63,6 +63,8 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
     _silos: Federation | None = None
     # Those of them that the silos have disclosed.
     _disclosed: tuple[str, ...] = ()
+    # What the model does, as the title of a report; else the first line of its module.
+    _subject: str = ""
     # Names of the scores by which a study judges it on new rows.
     _scored_by: tuple[str, ...] = ()
     # Fitted attributes whose last digits differ between machines, because BLAS computes

@@ -67,6 +67,8 @@ class Facts:
     silo : str
         The silo whose own log the ledger is; empty of a coordinator's ledger, which has
         the lines of all silos.
+    label : str
+        The label of the study's rows; empty where it has none, or it is not known.
     rows_at_least : int
         Rows that are certainly behind each total, where N is not known: of a silo's own
         log, the silo's own.
@@ -87,6 +89,7 @@ class Facts:
     evaluation: Summary | None = None
     carried: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     silo: str = ""
+    label: str = ""
     rows_at_least: int = 0
 
     @property
@@ -98,6 +101,12 @@ class Facts:
                 # Not `getattr`: it would request what the silos keep.
                 counts.append(int(np.max(vars(model).get(name, 0))))
         return max(counts) or None
+
+    @property
+    def label_read(self) -> str:
+        """The label, if a step of the ledger read it."""
+        steps = {line.step for line in self.ledger}
+        return self.label if any(map(_reads_label, steps)) else ""
 
     def lines(self, direction: str) -> list[Release]:
         """Return the ledger's lines of one direction; what is kept is neither."""
@@ -144,6 +153,7 @@ def facts_of(model: Any, federation: Any, title: str | None = None) -> Facts:
         rounds=list(federation.rounds),
         models=models,
         feature_names=federation.feature_names,
+        label=federation.label or "",
         policies=policies and {name: dict(policies[name]) for name in policies},
         notes=[SIMULATED] if local else [],
         carried=getattr(coordinator, "carried", {}),
@@ -203,6 +213,15 @@ def subject_of_step(step: str) -> str:
     if step == held.name:
         return "Counting blocks of rows before folds and splits"
     return first_line(module_of(step)) or step
+
+
+def _reads_label(step: str) -> bool:
+    if step in STAGES or step == held.name:
+        return False
+    try:
+        return "y" in find_step(step).reads
+    except ReleaseRefusedError:
+        return False
 
 
 def argument(step: str, name: str) -> Public | None:

@@ -1,4 +1,7 @@
-"""The subject of a model or a step in a few words: the first line of its module."""
+"""The subject of a model or a step in a few words: the first line of its module.
+
+A module of several models has one line for all; a model may have its own.
+"""
 
 import re
 import sys
@@ -6,15 +9,16 @@ from typing import Any
 
 
 def subject(model: Any) -> str:
-    """Return in a few words what a model does: the first line of its module."""
-    return first_line(type(model).__module__) or type(model).__name__
+    """Return in a few words what a model does: its own, or its module's first line."""
+    own = getattr(type(model), "_subject", "")
+    return own or first_line(type(model).__module__) or type(model).__name__
 
 
 def title_of(model: Any) -> str:
     """Return "PCA: principal component analysis ..." as the title of results."""
     what = subject(model)
     # Not that of a name such as VFedPCA.
-    if what[1:2].islower():
+    if what[1:2].islower() or what[:2] == "A ":
         what = f"{what[:1].lower()}{what[1:]}"
     return f"{type(model).__name__}: {what}"
 

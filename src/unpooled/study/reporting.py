@@ -46,6 +46,9 @@ def facts_of_run(place: RunFolder) -> "Facts":
 
     state, models = place.state, place.models()
     judged = Evaluation.read(place.path)
+    # What the study says of itself, from its text as it was read.
+    text = read_text(place.path / "study.toml")
+    head = Section.from_text("study.toml", text).section("study")
     return Facts(
         title=subject(models[-1][1]) if models else f"Study {state.study}",
         study=state.study,
@@ -56,7 +59,8 @@ def facts_of_run(place: RunFolder) -> "Facts":
         rounds=place.rounds,
         models=models,
         feature_names=tuple(state.columns),
-        statement=_statement(place),
+        statement=read_statement(head),
+        label=head.text("label") or "",
         evaluation=judged.summary() if judged is not None else None,
         policies={party: _limits(rules) for party, rules in state.policies.items()}
         or None,
@@ -67,12 +71,6 @@ def facts_of_run(place: RunFolder) -> "Facts":
             *_interruptions(place),
         ],
     )
-
-
-def _statement(place: RunFolder) -> dict[str, str]:
-    """Return what the study says of itself, from its text as it was read."""
-    text = read_text(place.path / "study.toml")
-    return read_statement(Section.from_text("study.toml", text).section("study"))
 
 
 def _updates(place: RunFolder) -> list[str]:

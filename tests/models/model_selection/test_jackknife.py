@@ -215,6 +215,24 @@ def test_the_models_own_errors_stand_beside():
     assert "Own SE" in str(found)
 
 
+def test_rows_of_classes_have_their_names():
+    model = up.LinearDiscriminantAnalysis()
+    found = up.jackknife(model, federated(), "kind", n_blocks=3)
+
+    again = Jackknife.of_json(found.as_json())
+
+    assert again.classes == found.classes == ["0", "1", "2"]
+    table = again.summary().tables["jackknife_coef"]
+    assert [column.heading for column in table.columns[:2]] == ["Class", "Column"]
+    assert table.column("class") == [*"000011112222"]
+    assert table.column("column") == [*"abcd"] * 3
+    assert table.caption == "Coefficients (coef_)"
+    # As many columns as components: which is which follows from the attribute.
+    square = up.jackknife(up.PCA(4), federated(), n_blocks=3).summary()
+    heads = square.tables["jackknife_components"].columns[:2]
+    assert [column.heading for column in heads] == ["Component", "Column"]
+
+
 def test_a_file_keeps_the_numbers():
     found = up.jackknife(up.PCA(2), federated(), n_blocks=3)
     # As where a component is not determined.

@@ -138,6 +138,9 @@ def test_rounds_follow_from_the_graph(rows):
         # Means before, loadings after; the last block is not continued.
         assert rounds == 2 + blocks * (steps + 1) + (blocks - 1) * far + far
     assert_allclose(model.spectral_gap_, 1 / 4)
+    # No silo disclosed results: what is known of the computation is shown.
+    table = model.summary().tables["averages"]
+    assert table.column("value") == [model.n_iter_, 2, model.spectral_gap_]
 
 
 def test_a_saved_model_scores_new_rows(rows, tmp_path):

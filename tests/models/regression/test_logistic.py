@@ -282,3 +282,17 @@ def test_results_have_odds_ratios():
     table = ours.summary().to_frame("coefficients")
     assert_allclose(table["odds_ratio"][1:], np.exp(ours.coef_[0]))
     assert table["statistic"][1] == pytest.approx(ours.statistics_[0, 0])
+
+
+def test_coefficients_of_classes_stand_side_by_side():
+    ours = up.LogisticRegression(0.5).fit(silos(made(3)))
+
+    by_class, every = ours.summary().exhibits[0].tables
+    assert by_class.place == "everywhere"
+    assert by_class.column("class_w") == [ours.intercept_[2], *ours.coef_[2]]
+    assert by_class.column("column") == ["intercept", *NAMES]
+    # One below the other they are in the files alone.
+    assert every.place == "files"
+    assert every.column("coefficient")[1:4] == ours.coef_[0].tolist()
+    with_errors = up.LogisticRegression().fit(silos(made(3))).summary()
+    assert [t.place for t in with_errors.exhibits[0].tables] == ["everywhere"] * 2

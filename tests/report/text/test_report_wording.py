@@ -86,7 +86,7 @@ def test_releases_stand_under_what_they_are_for(heart):
         "all silos",
         "Standardisation of columns by their means and standard deviations over all "
         "silos",
-        "Principal component analysis of rows that stay in their silos",
+        "Principal component analysis over all silos",
     ]
     # A fitted transform is told in the round of the step that needs it.
     assert [passage.label for passage in what_came_in(heart)[1].passages] == [

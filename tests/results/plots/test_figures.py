@@ -26,8 +26,8 @@ def scree(shares=SHARES, name="scree-0", kept=None):
     return svg(picture(lambda: charts.scree(shares, kept, expected)), name)
 
 
-def loadings(columns=NAMES, components=COMPONENTS, titles=("1", "2")):
-    draw = partial(charts.loadings, components, columns, titles)
+def loadings(columns=NAMES, components=COMPONENTS, titles=("1", "2"), **options):
+    draw = partial(charts.loadings, components, columns, titles, **options)
     return svg(picture(draw), "loadings-0")
 
 
@@ -134,6 +134,39 @@ def test_bars_of_loadings_are_as_long_as_their_numbers():
 
 def test_loadings_of_nothing_but_zeros_can_be_drawn():
     assert texts(loadings(components=np.zeros((1, 3)), titles=[""]))
+
+
+def test_panels_with_numbers_say_what_they_are_and_the_axis_what_it_shows():
+    assert "component" in texts(loadings())
+    named = texts(loadings(titles=["a", "b"]))
+    assert "component" not in named
+    drawn = texts(loadings(word="class", label="coefficient"))
+    assert {"class", "coefficient"} <= set(drawn)
+    assert "component" not in drawn
+
+
+def test_a_low_share_is_written_above_its_point():
+    """Below it are the numbers of the axis."""
+
+    def height(shares, text):
+        root = ElementTree.fromstring(scree(shares))
+        (found,) = [
+            one for one in root.iter("text") if "".join(one.itertext()).strip() == text
+        ]
+        return float(re.findall(r"[\d.]+", found.get("transform", ""))[-1])
+
+    low = height(np.array([0.06, 0.06]), "12 % with 2")
+    high = height(np.array([0.9, 0.1]), "100 % with 2")
+    # A point of the page is lower the larger its coordinate.
+    assert low > high
+
+
+def test_iterations_are_numbered_in_whole_numbers():
+    # The other axis has hundreds.
+    drawn = svg(picture(partial(charts.objective, np.array([300.0, 100.0]))), "line")
+
+    numbers = [float(t) for t in texts(drawn) if re.fullmatch(r"[\d.]+", t)]
+    assert [number for number in numbers if number < 50] == [1.0, 2.0]
 
 
 def test_names_of_columns_are_text_and_only_text():

@@ -49,6 +49,8 @@ def histogram_exhibits(model: "Histogram") -> list[Exhibit]:
     )
     columns = model.columns_[:MOST_PANELS]
     more = len(model.columns_) - len(columns)
+    if more:
+        text += f" The picture has the first {len(columns)} columns."
     picture = Picture(
         "histograms",
         "Histograms of the columns",

@@ -453,6 +453,7 @@ def _decisions(model: "LinearDiscriminantAnalysis", columns: Sequence[str]) -> E
             per_deviation[:shown][:, order],
             [columns[int(j)] for j in order],
             [short(title, _TITLE) for title in titles[:shown]],
+            word="class",
         ),
         ("standardised_coefficients",),
     )

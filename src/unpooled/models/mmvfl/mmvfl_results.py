@@ -38,15 +38,15 @@ def _accuracy(model: "MMVFL") -> Exhibit:
     largest = str(model.classes_[int(count.argmax())])
     text = (
         f"Of {counted(int(count.sum()), 'person', 'people')}, "
-        f"{per_cent(accuracy)} are classified correctly. Whoever calls everybody "
-        f"{largest}, the largest class, is right for {per_cent(most)}. "
+        f"{per_cent(accuracy)} are classified correctly. Always naming the "
+        f"largest class, {largest}, would be right for {per_cent(most)}. "
     )
     if accuracy <= most:
         text += "The model is no better than that. "
     text += (
-        f"Balanced accuracy is the mean of the classes’ own shares: of a guess that "
-        f"does not look at the columns it is {per_cent(1 / len(count))}. These are the "
-        f"rows that were fitted; new rows are classified less well."
+        f"Balanced accuracy is the mean over the classes of the share that is "
+        f"classified correctly; chance would give {per_cent(1 / len(count))}. "
+        f"These are the rows that were fitted; new rows are classified less well."
     )
     measures = Table(
         "accuracy",

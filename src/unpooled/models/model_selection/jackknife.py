@@ -66,6 +66,8 @@ class Jackknife:
         those of all rows. Empty where the jackknife was read from a file.
     test_scores : dict of str to (cv,) array
         With `cv`: scores on the folds of a cross-validation by their names.
+    classes : list of str
+        The classes of a classifier's label.
     model : estimator or Pipeline, optional
         Fitted on all rows. None where the jackknife was read from a file.
     """
@@ -79,6 +81,7 @@ class Jackknife:
     of_fit: Mapping[str, Float[Array, "..."]]
     replicates: Mapping[str, Float[Array, "g ..."]] = field(default_factory=dict)
     test_scores: Mapping[str, Float[Array, " k"]] = field(default_factory=dict)
+    classes: list[str] = field(default_factory=list)
     model: Any = None
 
     def conf_int(
@@ -117,6 +120,7 @@ class Jackknife:
         named = ("estimates", "standard_errors", "bias", "of_fit")
         return {
             "columns": self.columns,
+            "classes": self.classes,
             "block_rows": self.block_rows.tolist(),
             "n_rows": self.n_rows,
             **{name: _as_lists(getattr(self, name)) for name in named},
@@ -128,6 +132,7 @@ class Jackknife:
         named = ("estimates", "standard_errors", "bias", "of_fit")
         return cls(
             columns=[str(name) for name in content["columns"]],
+            classes=[str(name) for name in content.get("classes", ())],
             block_rows=np.array(content["block_rows"], dtype=float),
             n_rows=float(content["n_rows"]),
             **{name: _as_arrays(content[name]) for name in named},
@@ -229,6 +234,7 @@ def jackknife_of(
         of_fit=of_fit,
         replicates=replicates,
         test_scores=dict(test_scores or {}),
+        classes=[str(value) for value in vars(model).get("classes_", ())],
         model=whole,
     )
 

@@ -1,10 +1,9 @@
 """Results of a jackknife: each estimate, its standard errors and its interval."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from unpooled.arrays import Array
 from unpooled.results.exhibits import Column, Exhibit, Table
 from unpooled.results.formats import listed
 
@@ -16,6 +15,30 @@ WORK = (
     "Busing FMTA, Meijer E, van der Leeden R. Delete-m jackknife for unequal m. "
     "Statistics and Computing 1999; 9(1): 3-8."
 )
+
+# Attributes with a row for each class, where there are more than two.
+_OF_CLASSES = ("coef_", "intercept_", "means_", "priors_")
+# The axis of an attribute that counts what has no name, and what that is.
+_COUNTED = {
+    "components_": (0, "Component"),
+    "explained_variance_": (0, "Component"),
+    "explained_variance_ratio_": (0, "Component"),
+    "eigenvalues_": (0, "Component"),
+    "scalings_": (1, "Direction"),
+    "canonical_correlations_": (0, "Pair"),
+}
+_WORDS = {
+    "components_": "Loadings",
+    "explained_variance_": "Variances of the components",
+    "explained_variance_ratio_": "Shares of the variance",
+    "eigenvalues_": "Eigenvalues",
+    "coef_": "Coefficients",
+    "intercept_": "Intercept",
+    "means_": "Means of the classes",
+    "priors_": "Shares of the classes",
+    "scalings_": "Weights of the columns in each direction",
+    "canonical_correlations_": "Canonical correlations",
+}
 
 
 def jackknife_exhibits(found: "Jackknife") -> list[Exhibit]:
@@ -39,7 +62,8 @@ def _table(found: "Jackknife", name: str) -> Table:
     values = found.estimates[name]
     low, high = found.conf_int(name)
     own = found.of_fit.get(name)
-    heads = [Column(head) for head in _heads(values.shape, len(found.columns))]
+    axes = _axes(found, name)
+    heads = [head for head, _ in axes] or [Column("Number")]
     heads += [
         Column("Estimate", "number"),
         Column("SE", "number", "se_jackknife"),
@@ -47,40 +71,43 @@ def _table(found: "Jackknife", name: str) -> Table:
     if own is not None:
         heads.append(Column("Own SE", "number", "se_fit"))
     heads += [
-        Column("From", "number", "confidence_low"),
-        Column("To", "number", "confidence_high"),
+        Column("95 % from", "number", "confidence_low"),
+        Column("to", "number", "confidence_high"),
         Column("Bias", "number"),
     ]
     rows = []
-    for place, labels in _places(values, found.columns):
+    for place in product(*map(range, values.shape)):
+        labels = [names[i] for (_, names), i in zip(axes, place, strict=True)]
         own_error = [] if own is None else [own[place]]
         errors = (found.standard_errors[name][place], *own_error)
         ends = (low[place], high[place], found.bias[name][place])
-        rows.append((*labels, values[place], *errors, *ends))
+        rows.append((*(labels or ["all rows"]), values[place], *errors, *ends))
+    words = _WORDS.get(name)
     return Table(
-        f"jackknife_{name.strip('_')}", heads, rows, caption=name, items="numbers"
+        f"jackknife_{name.strip('_')}",
+        heads,
+        rows,
+        caption=f"{words} ({name})" if words else name,
+        items="numbers",
     )
 
 
-def _heads(shape: Sequence[int], p: int) -> list[str]:
-    """Return what each axis of an attribute counts: columns of the data, or others."""
-    heads = ["Column" if size == p else "Number" for size in shape] or ["Number"]
-    if len(heads) > 1 and len(set(heads)) < len(heads):
+def _axes(found: "Jackknife", name: str) -> list[tuple[Column, Sequence[str]]]:
+    """Return what each axis of an attribute counts, and the names along it."""
+    counted, word = _COUNTED.get(name, (None, "Number"))
+    axes: list[tuple[Column, Sequence[str]]] = []
+    for axis, size in enumerate(found.estimates[name].shape):
+        if axis == 0 and name in _OF_CLASSES and size == len(found.classes):
+            axes.append((Column("Class"), found.classes))
+        elif axis != counted and size == len(found.columns):
+            axes.append((Column("Column"), found.columns))
+        else:
+            numbers = [str(i + 1) for i in range(size)]
+            axes.append((Column(word, key="number"), numbers))
+    if len({head.key for head, _ in axes}) < len(axes):
         # Headings of a table differ.
-        return [f"{head} {axis + 1}" for axis, head in enumerate(heads)]
-    return heads
-
-
-def _places(
-    values: Array, columns: Sequence[str]
-) -> Iterator[tuple[tuple[int, ...], tuple[str, ...]]]:
-    """Yield the place of each number, and what it belongs to along each axis."""
-    if not values.ndim:
-        yield (), ("all rows",)
-        return
-    labels: list[Any] = [
-        columns if size == len(columns) else [str(i + 1) for i in range(size)]
-        for size in values.shape
-    ]
-    for place in product(*map(range, values.shape)):
-        yield place, tuple(labels[axis][i] for axis, i in enumerate(place))
+        return [
+            (Column(f"{head.heading} {axis + 1}"), names)
+            for axis, (head, names) in enumerate(axes)
+        ]
+    return axes

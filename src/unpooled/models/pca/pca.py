@@ -1,4 +1,4 @@
-"""Principal component analysis of rows that stay in their silos.
+"""Principal component analysis over all silos.
 
     round 1   silos ── N, column sums ─────────────────────────────> mean
     round 2   silos <── mean ── silos ── sums of squares about it ─> squares

@@ -62,7 +62,7 @@ def pca_exhibits(model: "PCA", columns: Sequence[str]) -> list[Exhibit]:
     """Return the exhibits of a fitted PCA."""
     # Not `hasattr`, here and below: silos would be asked for what they keep.
     if "explained_variance_ratio_" not in vars(model):
-        return []
+        return [_between_neighbours(model)] if "mixing_steps_" in vars(model) else []
     exhibits = [_variance(model, columns)]
     if "component_numbers_" in vars(model):
         exhibits.append(_numbers(model))
@@ -86,6 +86,24 @@ def pca_exhibits(model: "PCA", columns: Sequence[str]) -> list[Exhibit]:
         table = by_column("means", columns, values)
         exhibits.append(Exhibit("Columns, over all silos", "", [table]))
     return exhibits
+
+
+def _between_neighbours(model: "PCA") -> Exhibit:
+    """Return what is known of a fit by "gossip", whose results the silos keep."""
+    text = (
+        f"{counted(model.n_components_, 'component')} of "
+        f"{counted(model.n_samples_, 'row')}, computed by averages "
+        f"between neighbouring silos. The more neighbours the silos have, the fewer "
+        f"messages an average takes: the gap of the network is above 0, and 1 where "
+        f"all silos are neighbours of each other."
+    )
+    rows = [
+        ("averages", model.n_iter_),
+        ("messages to each neighbour for one average", model.mixing_steps_),
+        ("gap of the network", model.spectral_gap_),
+    ]
+    heads = (Column("Quantity"), Column("Value", "setting"))
+    return Exhibit("Averages between silos", text, [Table("averages", heads, rows)])
 
 
 def _standardised(model: "PCA") -> bool:
@@ -286,7 +304,8 @@ def _signal(model: "PCA") -> Exhibit:
     text = (
         "The variances contain noise, which was added for differential privacy. The "
         "signal-to-noise ratio is a component’s variance divided by the largest "
-        "variance that noise alone gives: a component with a ratio near 1 may be noise."
+        "variance that noise alone gives: a component with a ratio near 1 or below may "
+        "be noise."
     )
     table = by_component(
         "signal_to_noise", "Signal-to-noise ratio", model.signal_to_noise_

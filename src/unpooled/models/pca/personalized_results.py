@@ -26,7 +26,10 @@ def personalized_exhibits(
     own = float(model.own_variance_ratio_)
     total = float(model.explained_variance_[0]) / shares[0] if shares[0] else 0.0
     what = "all own components of a silo"
-    rows += [(what, own * total, own), ("left", *_left(total, sum(shares) + own))]
+    rows += [
+        (what, own * total, own),
+        ("none of these", *_left(total, sum(shares) + own)),
+    ]
     heads = (
         Column("Component"),
         Column("Variance", "number"),

@@ -1,4 +1,4 @@
-"""Results of imputer, scaler, power transform and rare columns: numbers by column."""
+"""Results of imputer, scalers, power transform and rare columns: numbers by column."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unpooled.arrays import Array, Float
-from unpooled.results.exhibits import Column, Exhibit, Kind, Table
-from unpooled.results.fitted_attributes import by_column
+from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Kind, Table
+from unpooled.results.fitted_attributes import MOST_ACROSS, by_column, columns_by
 from unpooled.results.formats import counted, listed
 
 if TYPE_CHECKING:
     from unpooled.models.preprocessing.imputer import SimpleImputer
     from unpooled.models.preprocessing.k_bins_discretizer import KBinsDiscretizer
     from unpooled.models.preprocessing.power import PowerTransformer
+    from unpooled.models.preprocessing.quantile_transformer import QuantileTransformer
     from unpooled.models.preprocessing.rare_columns import RareColumns
+    from unpooled.models.preprocessing.robust_scaler import RobustScaler
     from unpooled.models.preprocessing.scaler import StandardScaler
 
 _HEADING = "Columns, over all silos"
@@ -41,6 +43,7 @@ _SCALED = (
     "A column’s mean is subtracted, and the column is divided by its scale: the "
     "standard deviation (SD, with denominator n), or 1 for a column that never varies."
 )
+_NORMAL_SCORES = ", and the transformed value is the normal quantile of that share"
 _NORMAL = 1.96
 _NOISY_MEANS = (
     "Noise was added to the totals for differential privacy. The standard errors (SE) "
@@ -204,6 +207,67 @@ def _private_intervals(
         text += _NOISY_DEVIATIONS
     table = by_column("private_intervals", columns, values)
     return [Exhibit("Noise and sampling error", text, [table])]
+
+
+def robust_scaler_exhibits(
+    model: "RobustScaler", columns: Sequence[str]
+) -> list[Exhibit]:
+    """Return the exhibits of a fitted `RobustScaler`: what columns are scaled by."""
+    values: dict[str, Any] = {}
+    done = []
+    if model.center_ is not None:
+        values["Median"] = model.center_
+        done.append("a column’s median is subtracted")
+    if model.scale_ is not None:
+        low, high = (f"{float(q):g} %" for q in model.quantile_range)
+        values["Scale"] = model.scale_
+        normal = (
+            ", over that of a standard normal column" if model.unit_variance else ""
+        )
+        done.append(
+            f"the column is divided by its scale: the distance of its {low} and "
+            f"{high} quantiles{normal}, or 1 where these are equal"
+        )
+    if not values:
+        return []
+    text = " and ".join(done)
+    table = by_column("columns", columns, values)
+    return [Exhibit(_HEADING, f"{text[:1].upper()}{text[1:]}.", [table])]
+
+
+def quantile_exhibits(
+    model: "QuantileTransformer", columns: Sequence[str]
+) -> list[Exhibit]:
+    """Return the exhibits of a fitted `QuantileTransformer`: all of its quantiles."""
+    if "quantiles_" not in vars(model):
+        return []
+    k, shares = model.n_quantiles_, model.references_
+    heads = [
+        Column(
+            f"{100 * share:.4g} %",
+            "number",
+            f"quantile_{share:.6g}".replace(".", "_"),
+        )
+        for share in shares.tolist()
+    ]
+    text = (
+        f"Where a value lies among the {k} quantiles of its column is its share from 0 "
+        f"to 1, along a straight line between two quantiles"
+        f"{_NORMAL_SCORES if model.output_distribution == 'normal' else ''}. The "
+        f"outermost quantiles are no minimum and no maximum: at least "
+        f"{model.min_rows} values lie at or beyond them."
+    )
+    table, *_ = columns_by("quantiles", columns, heads, model.quantiles_.T)
+    if k <= MOST_ACROSS:
+        return [Exhibit("Quantiles of the columns", text, [table])]
+    # Both ends and the middle: a page has no room for twenty numbers in a line.
+    shown = sorted({round(i * (k - 1) / (MOST_ACROSS - 1)) for i in range(MOST_ACROSS)})
+    tables = table.excerpt(
+        rows=range(min(len(columns), MOST_ROWS)),
+        columns=[0, *(i + 1 for i in shown)],
+        note=f"Of {k} quantiles, {len(shown)} are shown.",
+    )
+    return [Exhibit("Quantiles of the columns", text, tables)]
 
 
 def power_exhibits(model: "PowerTransformer", columns: Sequence[str]) -> list[Exhibit]:

@@ -7,6 +7,7 @@ A silo answers about a mapped column for one set of quantiles in each version of
 table (`one_setting`).
 """
 
+from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Any, final
 
@@ -25,8 +26,10 @@ from unpooled.models.description.quantiles import (
     inward_values,
     units_of,
 )
+from unpooled.models.preprocessing.preprocessing_results import quantile_exhibits
 from unpooled.protocol.step import derived, public
 from unpooled.results.citations import Citation
+from unpooled.results.exhibits import Exhibit
 
 _OUTPUTS = ("uniform", "normal")
 
@@ -144,6 +147,9 @@ class QuantileTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstim
                 "American Statistician 1996; 50: 361-365.",
             ),
         )
+
+    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
+        return quantile_exhibits(self, columns)
 
     def _fit(self, federation: Federation, y: Any) -> None:
         k = self.n_quantiles

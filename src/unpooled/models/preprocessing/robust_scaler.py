@@ -24,8 +24,10 @@ from unpooled.models.description.quantiles import (
     column_values,
     units_of,
 )
+from unpooled.models.preprocessing.preprocessing_results import robust_scaler_exhibits
 from unpooled.protocol.step import derived, public
 from unpooled.results.citations import Citation
+from unpooled.results.exhibits import Exhibit
 
 # Quantile ranges below this many of the largest number's last digits are none.
 _ROUNDING = 10.0 * float(np.finfo(float).eps)
@@ -136,6 +138,9 @@ class RobustScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
                 "American Statistician 1996; 50: 361-365.",
             ),
         )
+
+    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
+        return robust_scaler_exhibits(self, columns)
 
     def _fit(self, federation: Federation, y: Any) -> None:
         low, high = self._range()

@@ -1,4 +1,4 @@
-"""Linear regression of rows that stay in their silos, ordinary or ridge.
+"""Linear regression over all silos, ordinary or ridge.
 
     round 1   silos ── N, column sums ─────────────────────────────> means
     round 2   silos <── means ── silos ── sums of squares ─────────> squares
@@ -485,6 +485,7 @@ class LinearRegression(LeastSquares, Inference):
     sklearn.linear_model.LinearRegression, statsmodels.api.OLS : twins on pooled rows.
     """
 
+    _subject = "Linear regression over all silos, by ordinary least squares"
     _computed = (
         *(*LeastSquares._computed, "adjusted_r2_", "sigma_", "f_statistic_"),
         *("f_p_value_", "log_likelihood_", "aic_", "bic_"),
@@ -710,6 +711,8 @@ class Ridge(LeastSquares):
     --------
     sklearn.linear_model.Ridge : its twin on pooled rows.
     """
+
+    _subject = "Ridge regression over all silos: least squares with a penalty"
 
     def __init__(
         self,

@@ -45,6 +45,9 @@ def meta_analysis_exhibits(model: "MetaAnalysis") -> list[Exhibit]:
             f" Without a regression of their own, and so left out by a meta-analysis: "
             f"{listed(left_out)}."
         )
+    drawn, predictors = min(len(model.terms_) - 1, MOST_TERMS), len(model.terms_) - 1
+    if drawn < predictors:
+        text += f" The picture has the first {drawn} of {predictors} columns."
     return [
         Exhibit(
             "Pooled rows and meta-analysis",

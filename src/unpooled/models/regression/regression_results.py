@@ -1,6 +1,7 @@
 """Results of regressions: coefficients with errors, a forest plot, goodness of fit."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,6 +17,7 @@ from unpooled.models.regression.inference import (
     side_by_side,
 )
 from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, Table
+from unpooled.results.fitted_attributes import columns_by
 from unpooled.results.formats import counted, left_out, number
 from unpooled.results.plots import charts
 
@@ -69,8 +71,30 @@ def _coefficients(model: Any) -> Exhibit:
         for j, name in enumerate(names)
     ]
     table = Table("coefficients", tuple(heads), rows, items="coefficients")
-    return Exhibit(
-        "Coefficients", _sentences(model), [table], _forest(model, functions)
+    tables = [table]
+    if several:
+        # A line for each column: the long table has room for two or three classes.
+        tables = _by_class(column_names(model), names, functions, values)
+        tables.append(table if has_errors else replace(table, place="files"))
+    return Exhibit("Coefficients", _sentences(model), tables, _forest(model, functions))
+
+
+def _by_class(
+    columns: Sequence[str],
+    names: Sequence[str],
+    functions: Sequence[str],
+    values: Float[Array, "c q"],
+) -> list[Table]:
+    """Return the coefficients with a column for each class."""
+    heads = [Column(name, "number", f"class_{name}") for name in functions]
+    above = len(names) - len(columns)
+    return columns_by(
+        "coefficients_by_class",
+        columns,
+        heads,
+        values[:, above:].T,
+        first=("intercept", *values[:, 0].tolist()) if above else None,
+        caption="Coefficients by class",
     )
 
 
@@ -142,8 +166,10 @@ def _forest(model: Any, functions: Sequence[str]) -> Picture:
         half = model.half_widths(_LEVEL)[:, -coef.shape[1] :]
         shown, errors = coef / se, half / se
         title = "coefficient divided by its standard error, with its 95 % interval"
+        label = "coefficient / standard error"
     else:
         shown, errors, title = coef, None, "coefficient"
+        label = title
     order = _largest(shown)
     note = left_out(len(order), len(names), "columns", "largest")
     titles = [""] if len(functions) == 1 else list(functions)
@@ -160,6 +186,8 @@ def _forest(model: Any, functions: Sequence[str]) -> Picture:
             [names[j] for j in order],
             titles[:most],
             None if errors is None else errors[:most, order],
+            word="class",
+            label=label if most == 1 else "",
         ),
         ("coefficients",),
     )

@@ -27,7 +27,9 @@ _MOST_SITES = 30
 _NAMES = {True: (102, 14), False: (186, 28)}
 # Of loadings: pixels above the bars for titles, and below them for the axis.
 _TOP, _AXIS = 24, 26
+_LABEL = 20  # for what the axis shows
 _MOST_LABELLED, _MOST_NAMED = 14, 8  # bars with room for their rank, and a number
+_LOW = 40.0  # per cent, below which a number has no room under its point
 _SMALL = 9.5  # type of the numbers below narrow panels
 # Intervals on bars.
 _WHISKERS = {"fmt": "none", "ecolor": INK, "elinewidth": 1.0, "capsize": 2.0}
@@ -126,10 +128,13 @@ def draw_cumulative(
     axes.set_yticks([0, 50, 100], ["0 %", "50 %", "100 %"])
     axes.set_title("cumulative share", loc="left", color=INK, pad=8)
     last = cumulative[kept - 1]
+    # Below the line, which rises; above it where the axis is near.
+    below = last > _LOW
     axes.annotate(
         f"{last:.0f} % with {kept}{' kept' if kept < count else ''}",
-        (kept, last), (4, -8), textcoords="offset points",
-        ha="left" if kept < 0.8 * count else "right", va="top", color=INK,
+        (kept, last), (4, -8 if below else 8), textcoords="offset points",
+        ha="left" if kept < 0.8 * count else "right",
+        va="top" if below else "bottom", color=INK,
     )  # fmt: skip
 
 
@@ -174,6 +179,8 @@ def loadings(
     columns: Sequence[str],
     titles: Sequence[str],
     errors: Float[Array, "k p"] | None = None,
+    word: str = "component",
+    label: str = "",
 ) -> "Figure":
     """Draw one panel of bars per component, with the columns named once, at the left.
 
@@ -187,14 +194,20 @@ def loadings(
         Names of the k panels.
     errors : (k, p) array, optional
         Half the lengths of intervals; NaN draws none.
+    word : str
+        What panels are, where their names are numbers.
+    label : str
+        What the lengths of the bars are, below the first panel.
     """
-    panels, letters = loadings_panels(blank, *components.shape)
-    draw_loadings(panels, components, columns, titles, letters, errors)
+    panels, letters = loadings_panels(blank, *components.shape, labelled=bool(label))
+    draw_loadings(panels, components, columns, titles, letters, errors, word)
+    if label:
+        panels[0].set_xlabel(label, color=INK, labelpad=6)
     return cast("Figure", panels[0].figure)
 
 
 def loadings_panels(
-    figure_of: "Callable[[int], Figure]", k: int, p: int
+    figure_of: "Callable[[int], Figure]", k: int, p: int, *, labelled: bool = False
 ) -> "tuple[list[Axes], int]":
     """Return k panels for p bars each, and how many letters a name has room for.
 
@@ -204,13 +217,16 @@ def loadings_panels(
         Makes a figure of a height.
     k, p : int
         Numbers of components and columns.
+    labelled : bool
+        Whether there is room for the name of the axis below.
     """
-    height = _TOP + 17 * p + _AXIS
+    below = _AXIS + _LABEL * labelled
+    height = _TOP + 17 * p + below
     (left, letters), gap = _NAMES[k > 1], 8
     width = (WIDTH - left - 4 - gap * (k - 1)) / k
     figure = figure_of(height)
     panels = [
-        panel(figure, left + i * (width + gap), width, _TOP, _AXIS, height)
+        panel(figure, left + i * (width + gap), width, _TOP, below, height)
         for i in range(k)
     ]
     return panels, letters
@@ -223,6 +239,7 @@ def draw_loadings(
     titles: Sequence[str],
     letters: int = 28,
     errors: Float[Array, "k p"] | None = None,
+    word: str = "component",
 ) -> None:
     """Draw one panel of bars per component, on one scale for all.
 
@@ -238,6 +255,8 @@ def draw_loadings(
         Longer names of columns are shortened to this many.
     errors : (k, p) array, optional
         Half the lengths of intervals; NaN draws none.
+    word : str
+        What panels are, where their names are numbers.
     """
     p = components.shape[1]
     ends = np.abs(components)
@@ -264,7 +283,7 @@ def draw_loadings(
         axes.set_yticks(range(p) if index == 0 else [], names, parse_math=False)
         axes.set_title(titles[index], color=INK, pad=7, parse_math=False)
     if len(panels) > 1 and titles[0].isdecimal():
-        name_numbers(panels[0])
+        name_numbers(panels[0], word)
 
 
 def round_mark(limit: float) -> float:
@@ -312,7 +331,7 @@ def objective(values: Float[Array, " t"]) -> "Figure":
     """Draw the objective after each iteration; on a log scale where it falls far."""
     figure, axes = drawing(height=200, left=64, right=8, top=12, bottom=42)
     axes.plot(np.arange(1, len(values) + 1), values, color=ACCENT, linewidth=1.5)
-    axes.set_xlim(0.5, len(values) + 0.5)
+    _whole_numbers(axes, len(values))
     steep = bool(0 < 20 * values.min() < values.max())
     if steep:
         axes.set_yscale("log")
@@ -321,6 +340,14 @@ def objective(values: Float[Array, " t"]) -> "Figure":
     axes.set_xlabel("iteration", color=INK, labelpad=6)
     axes.set_ylabel("objective" + ", logarithmic" * steep, color=INK)
     return figure
+
+
+def _whole_numbers(axes: "Axes", t: int) -> None:
+    """Number iterations from 1 to t, none of them by halves."""
+    from matplotlib.ticker import MaxNLocator
+
+    axes.set_xlim(0.5, t + 0.5)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
 
 def _upright(

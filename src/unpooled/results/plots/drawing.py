@@ -100,10 +100,10 @@ def panel(
     return axes
 
 
-def name_numbers(axes: "Axes") -> None:
-    """Write "component" to the left of the numbers above the first panel."""
+def name_numbers(axes: "Axes", word: str = "component") -> None:
+    """Write what is numbered to the left of the numbers above the first panel."""
     axes.annotate(
-        "component", (0, 1), (-6, 7), xycoords="axes fraction",
+        word, (0, 1), (-6, 7), xycoords="axes fraction",
         textcoords="offset points", ha="right", va="baseline", color=INK,
     )  # fmt: skip
 
