@@ -36,7 +36,8 @@ def thin_out(items: Iterable[pytest.Item]) -> None:
 
 def _is_of_many_long_fits(item: Any) -> bool:
     """Return whether a case fits a model of many rounds over many splits."""
-    check = item.callspec.params.get("check") if hasattr(item, "callspec") else None
+    case = getattr(item, "callspec", None)
+    check: Any = case.params.get("check") if case else None
     over_splits = getattr(check, "__name__", "") == "check_splits"
     return over_splits and type(check.trial.model).__name__ in LONG
 
