@@ -5,6 +5,7 @@ knows. All four commands end with 0, write nothing to standard error, and nothin
 Python does not know of to standard output, as BLAS does where an argument is wrong.
 """
 
+import json
 import re
 from dataclasses import dataclass
 
@@ -223,6 +224,19 @@ def test_every_study_ends_well(name, model, partition, data, tmp_path, capfd):
     assert results(resumed) == results(ran)
     assert again.strip().endswith("report.html")
     assert results(ran), "nothing about the result on the terminal"
+    has_its_numbers(tmp_path / "runs" / "ending" / "results")
+
+
+def has_its_numbers(folder):
+    """Every picture has its numbers in a file, and no step shows attributes alone."""
+    steps = json.loads((folder / "results.json").read_text())["steps"]
+    for step in steps:
+        assert "fitted_attributes" not in step["tables"], "describe the results"
+        for name, picture in step["pictures"].items():
+            assert picture["tables"], f"picture {name} has no numbers"
+            for table in picture["tables"]:
+                lines = (folder / step["step"] / f"{table}.csv").read_text()
+                assert len(lines.splitlines()) > 1
 
 
 def results(output):

@@ -7,12 +7,16 @@ import numpy as np
 import pandas as pd
 import pytest
 import rich.pretty
+import sklearn.cluster
 import sklearn.compose
 import sklearn.decomposition
 import sklearn.discriminant_analysis
+import sklearn.feature_selection
+import sklearn.inspection
 import sklearn.metrics
 import sklearn.model_selection
 import sklearn.preprocessing
+import sklearn.utils
 from sklearn.pipeline import make_pipeline
 
 import unpooled as up
@@ -63,6 +67,26 @@ ASKING = {
     "GridSearchCV of a label": lambda fed: sklearn.model_selection.GridSearchCV(
         LDA(), {"shrinkage": [0.1, 0.2]}
     ).fit(fed, "ill"),
+    "permutation_test_score of a label": lambda fed: (
+        sklearn.model_selection.permutation_test_score(LDA(), fed, "ill")
+    ),
+    "RandomizedSearchCV of a label": lambda fed: (
+        sklearn.model_selection.RandomizedSearchCV(
+            LDA(), {"shrinkage": [0.1]}, n_iter=1
+        ).fit(fed, "ill")
+    ),
+    "StratifiedKFold of a view": lambda fed: next(
+        sklearn.model_selection.StratifiedKFold().split(fed, fed["a"])
+    ),
+    "train_test_split by a view": lambda fed: sklearn.model_selection.train_test_split(
+        fed, stratify=fed["a"]
+    ),
+    "RFE": lambda fed: sklearn.feature_selection.RFE(LDA()).fit(fed, "ill"),
+    "permutation_importance": lambda fed: sklearn.inspection.permutation_importance(
+        LDA().fit(fed), fed, "ill"
+    ),
+    "KMeans": lambda fed: sklearn.cluster.KMeans().fit(fed),
+    "resample": lambda fed: sklearn.utils.resample(fed),
     "KFold": lambda fed: next(sklearn.model_selection.KFold(3).split(fed)),
     "train_test_split": lambda fed: sklearn.model_selection.train_test_split(fed),
     "ColumnTransformer": lambda fed: sklearn.compose.ColumnTransformer(

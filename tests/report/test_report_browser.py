@@ -270,6 +270,31 @@ def test_nothing_is_cut_on_paper(browser, address):
     page.close()
 
 
+def test_a_tall_picture_is_on_one_sheet_of_paper(browser, tmp_path):
+    federation = up.simulate(
+        {n: t.to_pandas() for n, t in heart_disease.load().items()}, label="num"
+    )
+    model = up.Histogram().fit(federation)
+    path = report(model, federation, tmp_path / "report.html")
+    page = browser.new_page(
+        viewport={"width": round((210 - 32) / 25.4 * 96), "height": 900}
+    )
+    page.goto(path.as_uri())
+    picture = page.locator(".picture svg")
+    page.emulate_media(media="screen")
+    shown = picture.bounding_box()
+    page.emulate_media(media="print")
+    printed = picture.bounding_box()
+
+    # Millimetres in CSS pixels: as tall as a sheet allows, and no taller.
+    limit = 190 / 25.4 * 96
+    assert shown is not None
+    assert printed is not None
+    assert shown["height"] > limit
+    assert abs(printed["height"] - limit) < 2
+    page.close()
+
+
 @pytest.mark.thinned("heart")
 def test_paper_has_no_list_of_sections_and_no_dark(browser, address):
     page = browser.new_page(viewport={"width": 1400, "height": 900})

@@ -152,7 +152,8 @@ def test_a_study_has_it_in_report_and_files(tmp_path):
     frame = pd.read_csv(next((run.folder / "results").rglob("*description*.csv")))
     [mean] = frame[(frame.silo == "hungary") & (frame.column == "age")]["mean"]
     assert_allclose(mean, heart_disease.load()["hungary"].to_pandas().age.mean())
-    assert "hungary (n = 294)" in (run.folder / "report.html").read_text()
+    # The heading of a column does not break within its number of rows.
+    assert "hungary (n\u00a0=\u00a0294)" in (run.folder / "report.html").read_text()
 
 
 # --- What is withheld ---------------------------------------------------------------
