@@ -111,6 +111,8 @@ def pytest_collection() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+        # A fit makes and drops ten thousand objects, few of which refer to themselves.
+        gc.set_threshold(20_000, 20, 20)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -111,6 +111,7 @@ def test_fine_bins_are_more_numbers_than_the_budget_has():
         roc_curve("ill", predictions, n_bins=1000)
 
 
+@pytest.mark.slow
 def test_a_search_by_thresholds_ends_with_the_budget():
     """Priors move the threshold: whoever bisects finds the largest value of all."""
     here = federation()

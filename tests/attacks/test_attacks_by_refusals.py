@@ -179,6 +179,7 @@ def fits(policy: Any, most: int) -> tuple[int, str]:
     return most, ""
 
 
+@pytest.mark.slow
 def test_many_small_distinct_fits_end_with_the_budget():
     free = {"min_rows": 0}
     number, rule = fits({**free}, 200)

@@ -94,6 +94,7 @@ def test_wrong_use_ends_with_2(study, arguments):
     assert call(*arguments).exit_code == 2
 
 
+@pytest.mark.slow
 def test_a_command_ends_with_0_1_or_2(study):
     planned = call("plan", study)
     assert planned.exit_code == 0
@@ -244,6 +245,7 @@ def test_a_report_is_written_again(done, tmp_path):
     assert "is not the folder of a run" in one_red_line(call("report", folder))
 
 
+@pytest.mark.slow
 def test_names_cannot_write_on_the_terminal(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_study(tmp_path, ["\x1b[2Jage", "\u202echol", "[red]thal[/red]"])

@@ -33,6 +33,7 @@ def test_the_demo_fits_the_window(demos, width):
     assert too_wide(demos[width][0], width) == []
 
 
+@pytest.mark.slow
 def test_the_demo_tells_everything_in_order(demos):
     output, report = demos[120]
 

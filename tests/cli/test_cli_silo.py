@@ -149,6 +149,7 @@ def test_check_never_shows_keys_or_passwords(kit, source):
     assert "hunter2" not in refused
 
 
+@pytest.mark.slow
 def test_check_says_that_the_server_does_not_answer(kit, source, tmp_path):
     pytest.importorskip("nvflare", reason="nvflare absent")
     file = tmp_path / "federation.toml"

@@ -31,6 +31,7 @@ def ask(connection: http.client.HTTPConnection, path: str, **headers: str):
     return answer, answer.read()
 
 
+@pytest.mark.slow
 def test_a_desk_listens_on_this_machine_alone_and_keeps_its_door_shut(after):
     key = after.silo("rome").identity.read_text().strip().encode()
     kit = after.folder / "rome"

@@ -54,6 +54,7 @@ def test_folds_partition_the_rows(federation, n, shuffle):
             assert sum(sizes[:least]) <= len(ages(test)[party]) <= most
 
 
+@pytest.mark.slow
 def test_a_silo_with_fewer_blocks_than_folds_has_no_rows_in_some():
     sizes = {"a": 200, "b": 35, "c": 200, "d": 200}
     # Ten fits of b's 35 rows are more numbers than the budget has room for.

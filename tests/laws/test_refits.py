@@ -9,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 import unpooled as up
-from tiers import LONG, mostly_slow
+from tiers import LONG, mostly_slow, slow
 from unpooled.errors import AggregationError, DataError
 from unpooled.models.base import fitted_names
 from unpooled.models.files.catalogue import estimators
@@ -40,8 +40,11 @@ def test_nothing_of_an_earlier_fit_stays(name, first, second):
 
 
 # All but those whose fit has no round that could fail.
+WITH_ROUNDS = sorted(WAYS.keys() - {"DerivedColumns"})
+
+
 @pytest.mark.parametrize("when", mostly_slow(["at once", "at the end"], "at the end"))
-@pytest.mark.parametrize("name", sorted(WAYS.keys() - {"DerivedColumns"}))
+@pytest.mark.parametrize("name", slow(WITH_ROUNDS, *LONG))
 def test_a_fit_that_fails_leaves_nothing(name, when):
     way = WAYS[name][0]
     at = way.silos()

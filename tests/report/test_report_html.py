@@ -118,6 +118,7 @@ def test_no_silo_s_number_of_rows_is_in_the_report(heart):
     assert not {str(size) for size in sizes} & said
 
 
+@pytest.mark.slow
 def test_same_facts_give_the_same_page(heart):
     assert render(heart) == render(heart)
 

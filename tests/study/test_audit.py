@@ -116,6 +116,7 @@ def chained_anew(run, lines):
     CliRunner().invoke(app, ["report", str(run)])
 
 
+@pytest.mark.slow
 def test_a_ledger_cut_off_and_chained_anew_differs_from_the_logs(finished, run):
     lines = list(Ledger.from_json((run / "ledger.jsonl").read_text()))
     chained_anew(run, lines[:-1])

@@ -148,6 +148,7 @@ def test_silos_read_only_what_was_appended_since_another_study(
         assert AuditLog(log).verify()
 
 
+@pytest.mark.slow
 def test_what_was_forgotten_is_computed_again(
     server, rows, grow, fitted, brought, read
 ):

@@ -41,7 +41,8 @@ def client():
             yield client
 
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+# A cluster takes seconds to start.
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +87,6 @@ def nothing_here(monkeypatch):
     monkeypatch.setattr("unpooled.data.sources.dask.ClusterTable.blocks", refuse)
 
 
-@pytest.mark.thinned("krylov-arrays")
 @pytest.mark.parametrize("collections", [frames, arrays])
 @pytest.mark.parametrize("svd_solver", ["covariance_eigh", "krylov"])
 @pytest.mark.usefixtures("client", "nothing_here")
@@ -98,7 +98,6 @@ def test_only_totals_come_back(collections, svd_solver, rows):
     assert_allclose(ours.explained_variance_, theirs.explained_variance_, rtol=1e-9)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("client")
 def test_transforms_run_on_the_workers(rows, monkeypatch):
     X = rows.copy()
@@ -142,7 +141,6 @@ def test_blocks_joined_are_the_collection(rows):
         assert_array_equal(np.concatenate([b.X for b in blocks]), rows)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("client")
 def test_folds_are_those_of_the_same_rows_in_memory(rows):
     fits = [
@@ -157,7 +155,6 @@ def test_folds_are_those_of_the_same_rows_in_memory(rows):
     assert_allclose(fits[0].components_, fits[1].components_, atol=1e-12)
 
 
-@pytest.mark.slow
 def test_a_published_data_set_by_its_address(client, rows):
     (source, *_) = frames(rows, 1).values()
     client.publish_dataset(source.persist(), name="patients")
@@ -189,7 +186,6 @@ def test_text_among_the_features_is_refused_by_name(rows):
     assert set(block.extra["who"]) == {"somebody"}
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("client")
 def test_sparse_chunks_stay_sparse(rows):
     import dask.array
@@ -202,7 +198,6 @@ def test_sparse_chunks_stay_sparse(rows):
     assert_array_equal(np.concatenate([b.X for b in table.blocks(table.columns)]), X)
 
 
-@pytest.mark.slow
 def test_other_collections_are_refused():
     import dask.array as da
     import dask.bag as db

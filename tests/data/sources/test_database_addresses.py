@@ -17,6 +17,7 @@ def server(postgresql):
     run(postgresql, *EMPTIED)
 
 
+@pytest.mark.slow
 def test_a_password_opens_and_never_shows(server, tmp_path):
     run(
         server,

@@ -24,6 +24,7 @@ def server(postgresql):
     run(postgresql, *EMPTIED)
 
 
+@pytest.mark.slow
 def test_postgresql_types(server):
     run(
         server,
@@ -112,6 +113,7 @@ def test_postgresql_refuses_a_condition_on_no_column(server):
         open_source(f"{server}&table=rows", where="a > 2")
 
 
+@pytest.mark.slow
 def test_postgresql_schemas(server):
     run(
         server,

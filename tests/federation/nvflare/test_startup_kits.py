@@ -222,6 +222,7 @@ def test_a_proxy_that_is_not_used_is_mentioned(kits, tmp_path, monkeypatch):
         check_connection(kit)
 
 
+@pytest.mark.slow
 def test_health_is_that_the_process_runs_and_the_server_answers(kits, tmp_path):
     silo, server = kits[0] / "silos" / "va", kits[0] / "server"
     for kit in (silo, server):

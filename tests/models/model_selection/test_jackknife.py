@@ -102,6 +102,7 @@ def test_a_pipeline_has_the_errors_of_refits_on_pooled_rows(split, secure_sum):
     assert found.n_rows == sum(sizes) == 300
 
 
+@pytest.mark.slow
 def test_a_discriminant_has_the_errors_of_refits():
     federation = federated("six", follow=True)
 
@@ -195,6 +196,7 @@ def test_it_opens_what_the_fits_open():
     assert len(triangles) == 5 * len(influences) > 0
 
 
+@pytest.mark.slow
 def test_the_models_own_errors_stand_beside():
     federation = federated()
 

@@ -56,7 +56,7 @@ def test_silos_may_lack_categories_or_have_their_own():
     assert_as_pooled(frames, "site", site)
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned("10", "200")
 @pytest.mark.parametrize("k", [10, 200, 1000])
 def test_many_categories(k):
     names = [f"name {i}" for i in range(k)]

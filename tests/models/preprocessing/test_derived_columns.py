@@ -140,6 +140,7 @@ n_components = 2
 """
 
 
+@pytest.mark.slow
 def test_a_study_file_has_all_of_it(tmp_path):
     parties = ""
     for number in range(3):

@@ -234,6 +234,7 @@ def test_columns_that_a_silo_lacks_altogether(holes):
     assert_near(ours.transform(X), theirs(X, 2).transform(X), X)
 
 
+@pytest.mark.slow
 def test_collinear_and_constant_columns(holes, new_rows):
     """Minimum norm in the columns' own units, as NumPy's and scikit-learn's."""
     rng = np.random.default_rng(5)

@@ -34,6 +34,7 @@ def twin_of(X, **parameters):
     return twin.fit(X)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.filterwarnings("ignore:Feature 3 is constant", "ignore:Bins whose width")
 @pytest.mark.parametrize(
     ("cuts", "strategy", "encode"),

@@ -35,6 +35,7 @@ def test_robust_scaler_is_scikit_learns(rows, parameters):
     assert_allclose(ours.to_sklearn().transform(new), twin.transform(new), rtol=RTOL)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("output", ["uniform", "normal"])
 def test_quantile_transformer_is_scikit_learns(rows, output):
     named = {"n_quantiles": 11, "output_distribution": output}

@@ -131,6 +131,7 @@ def test_a_search_by_gradients_gives_the_same(n_classes, options):
         assert_allclose(ours.coef_se_, wanted.coef_se_, rtol=1e-7)
 
 
+@pytest.mark.slow
 def test_a_search_by_gradients_opens_the_information_at_both_ends():
     federation = silos(made(2))
     ours = up.LogisticRegression(solver="bfgs").fit(federation)
@@ -195,6 +196,7 @@ def test_a_penalty_equals_scikit_learn(n_classes):
         ours.conf_int()
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_predictions_and_metrics(n_classes):
     X = made(n_classes)

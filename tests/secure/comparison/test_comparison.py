@@ -134,6 +134,7 @@ def test_a_key_in_a_file_opens_nothing_without_the_password(tmp_path, monkeypatc
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_no_file_is_left_once_processes_compute(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     parties = began()
