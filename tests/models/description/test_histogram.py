@@ -154,6 +154,5 @@ def test_displays_draw_counts_and_mark_what_is_withheld():
     plt.close("all")
 
 
-@pytest.mark.slow
 def test_checks():
     check_estimator(up.Histogram(4))

@@ -68,7 +68,6 @@ def test_finds_what_silos_share_where_pca_does_not(planted, follow):
     assert model.own_explained_variance_.shape == (M, L)
 
 
-@pytest.mark.slow
 def test_ends_at_a_stationary_point_no_worse_than_the_published_end(planted):
     _, _, parts = planted
     federation = silos(parts)
