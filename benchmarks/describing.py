@@ -39,7 +39,7 @@ def hospitals(p: int, categories: int, m: int) -> tuple[dict, list[str]]:
 
 
 def processor_seconds() -> float:
-    """Return the processor time of this process and of those that it has ended."""
+    """Return the processor time of this process and of its ended child processes."""
     used = [
         resource.getrusage(who)
         for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
@@ -89,7 +89,7 @@ def table(p: int, categories: int, q: int) -> str:
             f"over the last five minutes; Python {platform.python_version()}, "
             f"{', '.join(f'{name} {one}' for name, one in versions.items())}. Silos of "
             f"500 rows; {categories} of the tables' columns are categorical. Rounds "
-            f"are those that a plan counts, exchanges also those of keys and of steps "
+            f"are counted as in a plan; exchanges include those of keys and of steps "
             f"that release nothing. Processor seconds are those of all ends together; "
             f"elapsed seconds are longer where the load is above the number of cores. "
             f"MB are what silos sent.",

@@ -232,7 +232,6 @@ def test_cells_with_several_numbers_stay_on_one_line(browser, tmp_path, width):
 
 
 @pytest.mark.slow
-@pytest.mark.thinned("heart")
 def test_what_is_folded_opens_and_is_printed(browser, address):
     page = browser.new_page(viewport={"width": 1400, "height": 900})
     page.goto(address)

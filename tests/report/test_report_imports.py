@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import unpooled as up
-from tiers import mostly_slow
 
 # A fresh interpreter imports the same library as this one.
 ALONE = os.environ | {"PYTHONPATH": str(Path(up.__file__).parents[1])}
@@ -26,7 +25,7 @@ ORDERS = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("imports", mostly_slow(ORDERS, ORDERS[1]))
+@pytest.mark.parametrize("imports", ORDERS)
 def test_report_can_be_called_whatever_was_imported_first(imports):
     check = (
         "import inspect\n"

@@ -7,9 +7,9 @@ LAPACK reduces all of A to a tridiagonal matrix first, 4/3 p³ operations of whi
 wait for memory. A basis of some blocks takes products with A only, p² each, and finds
 the pairs that lie outside the bulk of the spectrum. No residual shows that none was
 left out: a basis may be orthogonal to an eigenvector, or to one of several with equal
-eigenvalues. The second line shows it, a Cholesky factor of what is left of A, p³ / 3
-operations at full speed. Where the factor does not exist, or the basis would
-have to grow too large, nothing is returned, and the caller turns to LAPACK.
+eigenvalues. The Cholesky factor of the second line does, at p³ / 3 operations at full
+speed. Where the factor does not exist, or the basis would have to grow too large,
+nothing is returned, and the caller turns to LAPACK.
 
 References
 ----------

@@ -46,7 +46,7 @@ def facts_of_run(place: RunFolder) -> "Facts":
 
     state, models = place.state, place.models()
     judged = Evaluation.read(place.path)
-    # What the study says of itself, from its text as it was read.
+    # The study's description of itself, from its text as it was read.
     text = read_text(place.path / "study.toml")
     head = Section.from_text("study.toml", text).section("study")
     return Facts(

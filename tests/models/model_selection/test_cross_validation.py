@@ -80,7 +80,6 @@ def test_a_discriminant_of_heart_disease():
 
 
 @pytest.mark.slow
-@pytest.mark.thinned(1)
 @pytest.mark.parametrize("follow", [False, True])
 def test_several_scores_of_a_pipeline_that_fills(follow):
     tables = {
@@ -125,7 +124,6 @@ def test_several_scores_of_a_pipeline_that_fills(follow):
 
 
 @pytest.mark.slow
-@pytest.mark.thinned(1)
 @pytest.mark.parametrize("split", list(SPLITS))
 def test_areas_under_the_curve_are_within_their_bound(split):
     rng = np.random.default_rng(0)

@@ -147,7 +147,7 @@ def test_refusals_are_written_once_and_cannot_fill_the_disk(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kills", [6, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [6, 60])
 def test_killed_at_any_point_the_log_holds_whole_rounds(tmp_path, kills):
     path, told = tmp_path / "log.sqlite", 0
     key = IDENTITIES["a"].private_bytes().hex()
