@@ -141,7 +141,8 @@ class Federation:
     @property
     def categorical(self) -> tuple[str, ...]:
         """Columns of the view that hold categories, in the view's order."""
-        return tuple(n for n in self.feature_names if n in self.layout.categorical)
+        layout = self.layout
+        return tuple(n for n in layout.columns if n in layout.categorical)
 
     @property
     def columns_of(self) -> Mapping[str, tuple[str, ...]]:

@@ -20,6 +20,7 @@ import numpy as np
 
 from unpooled.arrays import Array, Bool, Float
 from unpooled.linalg.moments import Rows
+from unpooled.linalg.threads import by_runs
 
 # A centred slice that stays in the processor's cache while it is multiplied.
 _CACHE_BYTES = 2**20
@@ -41,9 +42,16 @@ def products(
     X: Float[Array, "N p"], mean: Float[Array, " p"], V: Float[Array, "N l"]
 ) -> Float[Array, "p l"]:
     """Return ``X_c.T @ V``."""
-    total = np.zeros((X.shape[1], V.shape[1]))
-    for rows, centred in _stretches(X, mean):
-        total += centred.T @ V[rows]
+
+    def added(run: slice) -> Float[Array, "p l"]:
+        total = np.zeros((X.shape[1], V.shape[1]))
+        for rows, centred in _stretches(X, mean, run):
+            total += centred.T @ V[rows]
+        return total
+
+    total, *others = by_runs(added, len(X), X.size * V.shape[1])
+    for other in others:
+        total += other
     return total
 
 
@@ -52,8 +60,12 @@ def coordinates(
 ) -> Float[Array, "N l"]:
     """Return ``X_c @ W``."""
     image = np.empty((len(X), W.shape[1]))
-    for rows, centred in _stretches(X, mean):
-        np.matmul(centred, W, out=image[rows])
+
+    def multiplied(run: slice) -> None:
+        for rows, centred in _stretches(X, mean, run):
+            np.matmul(centred, W, out=image[rows])
+
+    by_runs(multiplied, len(X), X.size * W.shape[1])
     return image
 
 
@@ -99,25 +111,51 @@ def scatter_image(
     step = max(1, _COPY_BYTES // (8 * len(chosen))) if len(chosen) else X.shape[0]
     for start in range(0, X.shape[0], max(step, 1)):
         part = X[start : start + step]
-        T = part @ near_V - offset
+        T = _times(part, near_V) - offset
         if len(chosen):
             centred = _dense(part[:, chosen]) - mean[chosen]
             T += centred @ V[chosen]
             far_image += centred.T @ T
-        image += T.T @ part if isinstance(part, np.ndarray) else (part.T @ T).T
+        _add_image(part, T, image)
         image -= np.outer(T.sum(axis=0), near_mean)
     image[:, chosen] = far_image.T
     return image.T
 
 
+def _times(part: Rows, V: Float[Array, "p l"]) -> Float[Array, "n l"]:
+    """Return ``part @ V``."""
+    if isinstance(part, np.ndarray):
+        return part @ V
+    # SciPy uses one thread.
+    product = np.empty((part.shape[0], V.shape[1]))
+
+    def multiplied(run: slice) -> None:
+        product[run] = part[run] @ V
+
+    by_runs(multiplied, len(product), len(part.data) * V.shape[1])
+    return product
+
+
+def _add_image(part: Rows, T: Float[Array, "n l"], image: Float[Array, "l p"]) -> None:
+    """Add ``T.T @ part`` to an image."""
+    if isinstance(part, np.ndarray):
+        image += T.T @ part
+        return
+
+    def added(run: slice) -> None:
+        image[run] += (part.T @ np.ascontiguousarray(T[:, run])).T
+
+    by_runs(added, len(image), len(part.data) * len(image))
+
+
 def _stretches(
-    X: Float[Array, "N p"], mean: Float[Array, " p"]
+    X: Float[Array, "N p"], mean: Float[Array, " p"], run: slice
 ) -> Iterator[tuple[slice, Float[Array, "n p"]]]:
     step = max(_CACHE_BYTES // (8 * X.shape[1]), 256)
     # One buffer: fresh pages for every slice would cost more than the centring.
-    buffer = np.empty((min(step, len(X)), X.shape[1]))
-    for start in range(0, len(X), step):
-        rows = slice(start, min(start + step, len(X)))
+    buffer = np.empty((min(step, run.stop - run.start), X.shape[1]))
+    for start in range(run.start, run.stop, step):
+        rows = slice(start, min(start + step, run.stop))
         yield rows, np.subtract(X[rows], mean, out=buffer[: rows.stop - start])
 
 

@@ -15,12 +15,11 @@ one to be, since sums of numbers that are not negative only grow, rounded or not
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from functools import cache
-from typing import Any
 
 import numpy as np
 
 from unpooled.arrays import Array, Float
+from unpooled.linalg.threads import one_thread, threads
 
 # Fewest rows per column for one thread: its product then takes at most a quarter of the
 # memory of its rows, and adding the products takes a negligible time.
@@ -33,7 +32,7 @@ _EXACT = 2.0**24
 _WHOLE_ROWS, _FEWEST_ROWS = 1024, 64
 # Rows inspected before all are; numbers that stay in the processor's cache.
 _SAMPLE, _CACHE_NUMBERS = 64, 2**15
-# The number of threads of BLAS is one setting for the whole process.
+# Products of runs, one at a time: each uses all threads.
 _alone = threading.Lock()
 
 
@@ -50,11 +49,11 @@ def shifted_crossproduct(
     if not X.flags.f_contiguous:
         X = np.ascontiguousarray(X)
     with _alone:
-        threads = _threads_for(*X.shape)
-        # The limit also holds for `dsyr2`: BLAS threads keep spinning for a while after
-        # a product, on the cores that the next product needs.
-        with blas().limit(limits=1) if threads > 1 else nullcontext():
-            S = _by_runs(X, threads) if threads > 1 else _at_once(X)
+        runs = _runs_for(*X.shape)
+        # The limit also holds for `dsyr2`, whose threads would spin on the cores that
+        # the next product needs.
+        with one_thread() if runs > 1 else nullcontext():
+            S = _by_runs(X, runs) if runs > 1 else _at_once(X)
             # C order with the upper triangle is Fortran order with the lower one.
             return dsyr2(-1.0, t, m, a=S.T, lower=1, overwrite_a=1).T
 
@@ -121,12 +120,12 @@ def _whole_differences(
     return True
 
 
-def _threads_for(n: int, p: int) -> int:
+def _runs_for(n: int, p: int) -> int:
     """Return into how many runs to divide n rows; 1 leaves the product to BLAS."""
     if n * p * p < _LEAST_WORK:
         return 1
-    threads = min((used["num_threads"] for used in blas().info()), default=1)
-    return threads if n >= threads * _ROWS_PER_COLUMN * p else 1
+    most = threads()
+    return most if n >= most * _ROWS_PER_COLUMN * p else 1
 
 
 def _at_once(X: Float[Array, "n p"]) -> Float[Array, "p p"]:
@@ -142,12 +141,12 @@ def _at_once(X: Float[Array, "n p"]) -> Float[Array, "p p"]:
     return dsyrk(1.0, X.T, lower=1).T
 
 
-def _by_runs(X: Float[Array, "n p"], threads: int) -> Float[Array, "p p"]:
+def _by_runs(X: Float[Array, "n p"], runs: int) -> Float[Array, "p p"]:
     # NumPy's product releases the interpreter's lock; SciPy's `syrk` holds it, and its
     # `dot` would copy runs of columns.
-    first, *rest = np.array_split(X, threads)
+    first, *rest = np.array_split(X, runs)
     p = X.shape[1]
-    with ThreadPoolExecutor(threads - 1) as pool:
+    with ThreadPoolExecutor(runs - 1) as pool:
         # Allocated here: memory that another thread allocates stays with that thread.
         spaces = [np.empty((p, p)) for _ in rest]
         products = [
@@ -158,13 +157,3 @@ def _by_runs(X: Float[Array, "n p"], threads: int) -> Float[Array, "p p"]:
         for product in products:
             S += product.result()
     return S
-
-
-@cache
-def blas() -> Any:
-    """Return the controller of the process's BLAS libraries and their threads."""
-    # The controller lists the libraries loaded when it is made. By then SciPy's BLAS,
-    # which may differ from NumPy's, is loaded.
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController().select(user_api="blas")

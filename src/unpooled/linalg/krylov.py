@@ -45,6 +45,7 @@ from unpooled.linalg.settled import (
     untied,
     with_positive_peaks,
 )
+from unpooled.linalg.threads import one_thread
 
 Operator = Callable[[Float[Array, "d l"]], Float[Array, "d l"]]
 
@@ -159,6 +160,7 @@ class _Basis:
         """Whether another block would not fit."""
         return self._size + self._width > self._vectors.shape[1]
 
+    @one_thread()
     def extend(self, image: Float[Array, "d l"]) -> None:
         """Add the image of `block`; its new directions become the next block."""
         Q, now = self._vectors[:, : self._size], slice(self.done, self._size)
@@ -224,6 +226,7 @@ class _Basis:
         self._H[keep:later, :keep] = below
         self.done, self._size = keep, later
 
+    @one_thread()
     def _combined(self, Y: Float[Array, "j k"]) -> Float[Array, "d k"]:
         """Return combinations of the basis."""
         Q = self._vectors[:, : self.done]

@@ -29,6 +29,7 @@ import numpy as np
 
 from unpooled.arrays import Array, Float, Int
 from unpooled.linalg.moments import Rows
+from unpooled.linalg.threads import one_thread
 
 # A column whose distance from the others is below this share of its own size is a
 # linear combination of them, up to rounding.
@@ -65,6 +66,7 @@ class Leverage:
     columns: Int[Array, " l"]
 
 
+@one_thread()
 def largest_leverage(
     blocks: Callable[[], Iterator[Rows]], n: int, p: int, limit: float = 0.0
 ) -> Leverage:

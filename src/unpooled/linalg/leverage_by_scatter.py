@@ -56,6 +56,7 @@ from unpooled.linalg.leverage import (
     triangular_solution,
 )
 from unpooled.linalg.moments import Rows
+from unpooled.linalg.threads import one_thread
 
 # Quantiles of χ² by numbers of projections, its degrees of freedom: it falls below the
 # first with a probability of 4e-10, below the second with one of 1e-3.
@@ -84,6 +85,7 @@ _FEW_COLUMNS = 1024
 _CACHE_NUMBERS, _PART_NUMBERS = 2**18, 2**20
 
 
+@one_thread()
 def leverage_by_scatter(
     A: Float[Array, "p p"],
     blocks: Callable[[], Iterator[Rows]],

@@ -16,6 +16,7 @@ import scipy.linalg
 
 from unpooled.arrays import Array, Float
 from unpooled.linalg.partial_least_squares import NOTHING
+from unpooled.linalg.threads import one_thread
 
 # A direction of which less than this share is orthogonal to the others is rounding.
 _DEPENDENT = 1e-8
@@ -49,6 +50,7 @@ class ScorePairs:
     covariances: Float[Array, " l"]
 
 
+@one_thread()
 def score_pairs(
     own: Float[Array, "N w"],
     other: Float[Array, "N _"],

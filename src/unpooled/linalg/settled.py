@@ -27,6 +27,7 @@ import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.errors import UnpooledError
+from unpooled.linalg.threads import one_thread
 
 Arrays = Mapping[str, Array]
 # The arrays of each settled result, under the name of what was solved.
@@ -278,6 +279,7 @@ def pencil_pairs_of(A: Float[Array, "p p"], B: Float[Array, "p p"]) -> Accept:
     return accept
 
 
+@one_thread()
 def orthonormal_basis(Z: Float[Array, "p k"]) -> Float[Array, "p k"]:
     """Return Q of the QR factors of Z."""
 

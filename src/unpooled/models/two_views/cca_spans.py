@@ -32,6 +32,7 @@ from unpooled.federation.federation import Federation
 from unpooled.linalg.krylov import block_width
 from unpooled.linalg.score_pairs import errors, score_pairs
 from unpooled.linalg.secret_draws import secret_rotation
+from unpooled.linalg.threads import one_thread
 from unpooled.models.moments import complete
 from unpooled.protocol.bounds import Ceiling
 from unpooled.protocol.step import public, release, stays, summed
@@ -65,20 +66,25 @@ def local_coordinates(
 ) -> dict[str, Any]:
     """Release coordinates of people in a basis of the silo's columns."""
     mean = complete(X).mean(axis=0)
-    rows = X - mean
+    # As LAPACK reads it, which overwrites it.
+    rows = np.subtract(X, mean, order="F")
     # In units of their lengths: columns in small units would be lost. What is left of a
     # constant column is rounding, and has no length.
     lengths = np.linalg.norm(rows, axis=0)
     constant = lengths <= len(X) ** 1.5 * np.finfo(float).eps * np.abs(mean)
     units = np.where(constant, 1.0, lengths)
-    Q, R = scipy.linalg.qr(rows / units, mode="economic")
-    U, s, Vt = scipy.linalg.svd(R)
-    firm = s > max(X.shape) * np.finfo(float).eps * s.max(initial=0.0)
-    turn = secret_rotation(X, int(np.count_nonzero(firm)))
-    coordinates = np.zeros((len(X), width))
-    coordinates[:, : len(turn)] = Q @ (U[:, firm] @ turn)
-    back = np.zeros((X.shape[1], width))
-    back[:, : len(turn)] = Vt[firm].T / s[firm] @ turn / units[:, None]
+    with one_thread():
+        rows /= units
+        Q, R = scipy.linalg.qr(
+            rows, mode="economic", overwrite_a=True, check_finite=False
+        )
+        U, s, Vt = scipy.linalg.svd(R)
+        firm = s > max(X.shape) * np.finfo(float).eps * s.max(initial=0.0)
+        turn = secret_rotation(X, int(np.count_nonzero(firm)))
+        coordinates = np.zeros((len(X), width))
+        coordinates[:, : len(turn)] = Q @ (U[:, firm] @ turn)
+        back = np.zeros((X.shape[1], width))
+        back[:, : len(turn)] = Vt[firm].T / s[firm] @ turn / units[:, None]
     return {
         "image": coordinates,
         "coordinates": coordinates,

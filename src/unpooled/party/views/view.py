@@ -5,7 +5,7 @@ arrays) and is evaluated inside the silo when a step reads it. Nothing is stored
 """
 
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -217,7 +217,7 @@ class View:
 
         By a transform that mixes columns, or by the step that reads the view.
         """
-        *read, left = self._origins()
+        *read, left = self._origins
         derived = [o for o in self._operations if isinstance(o, Derive)]
         filled, met = set[str](), set[str]()
         for operation, origins in zip(derived, read, strict=True):
@@ -292,7 +292,7 @@ class View:
         derived = [o for o in self._operations if isinstance(o, Derive)]
         return [
             (operation, tuple(origins))
-            for operation, origins in zip(derived, self._origins(), strict=False)
+            for operation, origins in zip(derived, self._origins, strict=False)
             if find_step(operation.step).by_pattern
         ]
 
@@ -362,7 +362,7 @@ class View:
 
     def origins(self) -> list[str]:
         """Return the source column of each column; empty where several are mixed."""
-        return self._origins()[-1]
+        return self._origins[-1]
 
     def _made(self, operation: Derive, columns: tuple[str, ...]) -> tuple[str, ...]:
         if bool(operation.columns) == (self._partition == "columns"):
@@ -425,7 +425,7 @@ class View:
             blocks = table.blocks(columns, extra, rows if copies else None)
         if self.cut is not None:
             blocks = _kept_rows(self.rows(), blocks)
-        origins = iter(self._origins())
+        origins = iter(self._origins)
         for operation in self._operations:
             if isinstance(operation, Derive):
                 of = next(origins)
@@ -492,6 +492,7 @@ class View:
             whole[x] += n
         return [(n, whole[x]) for (_, x), n in sizes.items()]
 
+    @cached_property
     def _origins(self) -> list[list[str]]:
         """Return the source column of each column that each transform reads.
 
@@ -521,10 +522,10 @@ class View:
         The number is what a row gets in which every cell is missing, at the first
         transform that makes a number of it.
         """
-        done: dict[str, list[tuple[Derive, int]]] = {c: [] for c in self.source_columns}
+        done = defaultdict[str, list[tuple[Derive, int]]](list)
         found = dict[str, Filling]()
         derived = [o for o in self._operations if isinstance(o, Derive)]
-        for operation, origins in zip(derived, self._origins(), strict=False):
+        for operation, origins in zip(derived, self._origins, strict=False):
             step = find_step(operation.step)
             if step.by_pattern:
                 numbers = operation.public["initial"].tolist()
@@ -563,7 +564,7 @@ class View:
             return []
         found = list[tuple[Step, tuple[str, ...], Any]]()
         arguments = [*(o.public for o in derived), public]
-        for number, origins in enumerate(self._origins()):
+        for number, origins in enumerate(self._origins):
             one = steps[number]
             if not is_by_column(one):
                 continue
