@@ -8,6 +8,7 @@ import scipy.sparse
 import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_limits
 
 from unpooled.arrays import Array
 from unpooled.linalg import leverage_by_scatter as by_scatter
@@ -228,6 +229,15 @@ def test_a_wrong_mean_or_point_clears_nothing(wrong):
     assert leverage_by_scatter(A, blocks, len(X), 0.95, **known) is None
 
 
+@pytest.fixture(params=[1, 2], ids=["one thread", "two"])
+def several_threads(request, monkeypatch):
+    """Have rows divided among threads however few they are."""
+    monkeypatch.setattr("unpooled.linalg.threads._LEAST_WORK", 0)
+    with threadpool_limits(request.param, "blas"):
+        yield
+
+
+@pytest.mark.usefixtures("several_threads")
 @pytest.mark.parametrize("apart", [0.1, 1e-2, 1e-3])
 def test_rounding_is_bounded_row_by_row_where_columns_nearly_depend(apart):
     """Twins that differ by little: a row far along the difference is found."""
@@ -242,6 +252,7 @@ def test_rounding_is_bounded_row_by_row_where_columns_nearly_depend(apart):
     assert not clears(X, 0.95)
 
 
+@pytest.mark.usefixtures("several_threads")
 def test_cells_beyond_single_precision_are_judged_in_double():
     X = np.random.default_rng(5).standard_normal((4000, 30))
     for power in (-150, -44, -38, 38, 100):

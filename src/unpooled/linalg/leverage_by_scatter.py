@@ -56,7 +56,7 @@ from unpooled.linalg.leverage import (
     triangular_solution,
 )
 from unpooled.linalg.moments import Rows
-from unpooled.linalg.threads import one_thread
+from unpooled.linalg.threads import by_runs, one_thread
 
 # Quantiles of χ² by numbers of projections, its degrees of freedom: it falls below the
 # first with a probability of 4e-10, below the second with one of 1e-3.
@@ -346,16 +346,22 @@ class _Projections:
         Z, lost = np.empty((len(rows), W.shape[1])), np.full(len(rows), self._lost)
         single = W.astype(np.float32)
         lengths = np.sqrt(row_squares(W)).astype(np.float32)
-        start, rounded = 0, np.empty(0, np.float32)
-        for part in _parts(iter([rows]), _CACHE_NUMBERS):
-            stop = start + len(part)
-            if part.shape != rounded.shape:
-                rounded = np.empty(part.shape, np.float32)
-            np.copyto(rounded, part, casting="same_kind")
-            Z[start:stop] = rounded @ single
-            if self._by_row:
-                lost[start:stop] *= np.abs(rounded, out=rounded) @ lengths
-            start = stop
+
+        def multiplied(run: slice) -> None:
+            start, rounded = run.start, np.empty(0, np.float32)
+            for part in _parts(iter([rows[run]]), _CACHE_NUMBERS):
+                stop = start + len(part)
+                if part.shape != rounded.shape:
+                    rounded = np.empty(part.shape, np.float32)
+                # Set in every thread: cells may become infinite, as in `_near`.
+                with np.errstate(over="ignore", invalid="ignore"):
+                    np.copyto(rounded, part, casting="same_kind")
+                    Z[start:stop] = rounded @ single
+                    if self._by_row:
+                        lost[start:stop] *= np.abs(rounded, out=rounded) @ lengths
+                start = stop
+
+        by_runs(multiplied, len(rows), rows.size * W.shape[1])
         return Z, lost
 
     @property
