@@ -56,7 +56,8 @@ def recover(
     """
     queues: dict[str, deque[Release]] = {}
     for party, offer in offers.items():
-        known, lines = _known(ledger, roster, study, party), offer.header["lines"]
+        known = ledger.n_sealed(study, party, roster[party].hex())
+        lines = offer.header["lines"]
         if type(lines) is not int or lines > known + _MOST_LINES:
             raise _unreadable(party, study)
         if lines < known:
@@ -81,15 +82,6 @@ def recover(
         ledger.append(replace(earliest, parties=tuple(same)), seals)
         last = max(last, earliest.round)
     return last
-
-
-def _known(ledger: Ledger, roster: Roster, study: str, party: str) -> int:
-    """Return how many lines of the study the ledger has under a party's key."""
-    key = roster[party].hex()
-    return sum(
-        line.study == study and party in line.seals and line.seals[party].key == key
-        for line in ledger
-    )
 
 
 def _lines_in(

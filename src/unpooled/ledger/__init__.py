@@ -10,6 +10,7 @@ coordinator cannot write a new chain either.
 import dataclasses
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, final, overload
@@ -45,6 +46,8 @@ class Ledger(Sequence[Release]):
 
     def __init__(self, lines: Sequence[Release] = ()) -> None:
         self._lines = list(lines)
+        # Lines are counted once: a ledger of years has many.
+        self._sealed, self._counted = Counter[tuple[str, str, str]](), 0
 
     @overload
     def __getitem__(self, index: int) -> Release: ...
@@ -124,6 +127,13 @@ class Ledger(Sequence[Release]):
         line = dataclasses.replace(line, hash=_chained(self._head(), line))
         self._lines.append(line)
         return line
+
+    def n_sealed(self, study: str, party: str, key: str) -> int:
+        """Return how many lines of a study a party's key has sealed."""
+        for line in self._lines[self._counted :]:
+            self._sealed.update((line.study, p, s.key) for p, s in line.seals.items())
+        self._counted = len(self._lines)
+        return self._sealed[study, party, key]
 
     def verify(self, identities: Identities | None = None) -> bool:
         """Check the chain and every seal.

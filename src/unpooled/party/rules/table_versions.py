@@ -115,7 +115,9 @@ class TableVersions:
         return [("table", record)]
 
     def _find(self, policy: Policy, table: Table) -> tuple[int, str, TableVersion]:
-        for place, (known, name, version) in enumerate(self._known):
+        # The present one is the last.
+        for place in reversed(range(len(self._known))):
+            known, name, version = self._known[place]
             if known is table:
                 return place, name, version
         columns = tuple(filter(policy.allows_column, table.columns))
