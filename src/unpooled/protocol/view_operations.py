@@ -6,9 +6,11 @@ evaluates them in `unpooled.party.views.view`.
 
 import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, final
+from functools import cached_property
+from typing import Any, TypeVar, final
 
 import numpy as np
 
@@ -18,12 +20,35 @@ from unpooled.protocol.message import digest
 from unpooled.protocol.shared_blocks import MOST_BLOCKS
 
 
+class _Operation(ABC):
+    """What all operations have."""
+
+    @property
+    @abstractmethod
+    def about(self) -> "_About":
+        """Its kind, and the columns that it names."""
+
+    @abstractmethod
+    def as_json(self) -> dict[str, Any]:
+        """Return the operation as it travels."""
+
+    @cached_property
+    def encoded(self) -> bytes:
+        """Its canonical text, which digests of chains are of."""
+        return canonical(self.as_json())
+
+
 @final
 @dataclass(frozen=True)
-class Select:
+class Select(_Operation):
     """Keep some columns, in this order."""
 
     columns: tuple[str, ...]
+
+    @property
+    def about(self) -> "_About":
+        """Its kind, and the columns that it names."""
+        return "select", self.columns
 
     def as_json(self) -> dict[str, Any]:
         """Return the operation as it travels."""
@@ -32,7 +57,7 @@ class Select:
 
 @final
 @dataclass(frozen=True)
-class Rows:
+class Rows(_Operation):
     """Keep some of the blocks that a silo's rows are cut into.
 
     It names blocks by their numbers and no row: what a block is, the silo knows
@@ -59,6 +84,11 @@ class Rows:
     share: float
     complement: bool
     seed: int
+
+    @property
+    def about(self) -> "_About":
+        """Its kind, and the columns that it names."""
+        return "rows", None
 
     def as_json(self) -> dict[str, Any]:
         """Return the operation as it travels."""
@@ -100,12 +130,17 @@ class Rows:
 
 @final
 @dataclass(frozen=True)
-class Complete:
+class Complete(_Operation):
     """Keep the rows with a value in each of the columns that there are.
 
     What is left is another table to a silo's rules: two tables that differ in a few
     rows are not both answered about (`unpooled.party.rules.table_versions`).
     """
+
+    @property
+    def about(self) -> "_About":
+        """Its kind, and the columns that it names."""
+        return "complete", None
 
     def as_json(self) -> dict[str, Any]:
         """Return the operation as it travels."""
@@ -114,7 +149,7 @@ class Complete:
 
 @final
 @dataclass(frozen=True)
-class Derive:
+class Derive(_Operation):
     """Apply a fitted transform: a derived step with its public arguments.
 
     Attributes
@@ -141,6 +176,11 @@ class Derive:
     kept_of: str = ""
     of: tuple[str, ...] = ()
     adds: bool = False
+
+    @property
+    def about(self) -> "_About":
+        """Its kind, and the columns that it names."""
+        return "derive", self.columns
 
     def left(self, columns: Iterable[str]) -> tuple[str, ...]:
         """Return which columns stay as they are."""
@@ -174,10 +214,16 @@ class Derive:
 
 @final
 @dataclass(frozen=True)
-class Recorded:
+class Recorded(_Operation):
     """An operation of which only the record is at hand: arrays by their digests."""
 
     record: Mapping[str, Any]
+
+    @property
+    def about(self) -> "_About":
+        """Its kind, and the columns that it names."""
+        columns = self.record.get("columns")
+        return self.record["operation"], columns and tuple(columns)
 
     def as_json(self) -> dict[str, Any]:
         """Return the operation as it travels."""
@@ -188,6 +234,7 @@ class Recorded:
         return {}
 
 
+_About = tuple[str, tuple[str, ...] | None]
 Operation = Select | Rows | Complete | Derive
 
 
@@ -215,13 +262,24 @@ def array_key(position: int, name: str, content: str) -> str:
     return f"{position}.{name}.{content}"
 
 
+# The choice of columns that was read last: the next request has mostly the same, whose
+# text need not be made again.
+_last = [Select(())]
+
+
+def _selected(columns: tuple[str, ...]) -> Select:
+    if columns != _last[0].columns:
+        _last[0] = Select(columns)
+    return _last[0]
+
+
 def operation_from_json(
     record: Mapping[str, Any], position: int, arrays: Mapping[str, Array]
 ) -> Operation:
     """Read an operation as it travels; `arrays` holds its arrays by `array_key`."""
     kind = record["operation"]
     if kind == "select":
-        return Select(tuple(map(str, record["columns"])))
+        return _selected(tuple(map(str, record["columns"])))
     if kind == "rows":
         rows = Rows(**{n: record[n] for n in Rows.__dataclass_fields__})
         whole = all(type(n) is int for n in (rows.fold, rows.of, rows.seed))
@@ -253,7 +311,7 @@ def operation_from_json(
 
 def view_digest(operations: Sequence[Operation]) -> str:
     """Return a name for a view: equal for equal operations and arrays."""
-    return digest(canonical([o.as_json() for o in operations]))
+    return _digest_of(operations)
 
 
 def kept_address(study: str, operations: Sequence[Operation]) -> str:
@@ -296,26 +354,44 @@ def features_digest(operations: Sequence[Operation]) -> str:
     A transform that was fitted on some rows may be applied to others, as in
     cross-validation, but to no other columns, and behind no other transforms.
     """
-    return features_of_records([o.as_json() for o in operations])
+    chain = ((*o.about, o) for o in operations)
+    return _digest_of(_shortest(chain))
 
 
 def features_of_records(records: Sequence[Mapping[str, Any]]) -> str:
-    """Return `features_digest` of operations as they travel.
+    """Return `features_digest` of operations as they travel."""
+    chain = ((r["operation"], r.get("columns"), r) for r in records)
+    return digest(canonical(_shortest(chain)))
 
-    It is that of the shortest chain with the same columns and transforms.
+
+_One = TypeVar("_One")
+
+
+def _shortest(chain: Iterable[tuple[str, Sequence[str] | None, _One]]) -> list[_One]:
+    """Return the shortest chain with the same columns and transforms.
+
+    Parameters
+    ----------
+    chain : iterable of (str, sequence of str or None, object)
+        Of each operation its kind, the columns that it names, and what to return.
     """
-    kept: list[Mapping[str, Any]] = []
-    for record in records:
-        if record["operation"] == "rows":
+    kept = list[tuple[str, Sequence[str] | None, _One]]()
+    for kind, columns, one in chain:
+        if kind == "rows":
             continue
-        if record["operation"] == "select":
-            if kept and kept[-1]["operation"] == "select":
+        if kind == "select":
+            if kept and kept[-1][0] == "select":
                 kept.pop()
             # The choice of complete rows names no columns.
-            if kept and kept[-1].get("columns") == record["columns"]:
+            if kept and kept[-1][1] == columns:
                 continue
-        kept.append(record)
-    return digest(canonical(kept))
+        kept.append((kind, columns, one))
+    return [one for _, _, one in kept]
+
+
+def _digest_of(operations: Iterable[Operation]) -> str:
+    """Return the digest of the canonical text of a list of operations."""
+    return digest(b"[" + b",".join(o.encoded for o in operations) + b"]")
 
 
 def rows_digest(operations: Sequence[Operation]) -> str:
