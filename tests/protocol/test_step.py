@@ -115,6 +115,19 @@ def test_axes_have_a_size_before_the_step_runs():
             release(axes).shape({"p": 3})
 
 
+@pytest.mark.parametrize("size", [0, -1, 2**31, 1.0, True, "1", None])
+def test_a_size_is_a_whole_number_that_an_array_can_have(size):
+    @summed(takes={"k": "size k"}, out="k")
+    def sized(X: Array, *, k: int) -> Any:
+        return {}
+
+    assert sized.sizes(3, {"k": 1})["k"] == 1
+    assert sized.sizes(3, {"k": 2**31 - 1})["k"] == 2**31 - 1
+    with pytest.raises(DataError, match="as a whole number") as refused:
+        sized.sizes(3, {"k": size})
+    assert refused.value.rule == "arguments"
+
+
 def test_a_letter_has_one_size():
     @summed(takes={"a": "k", "b": "k k"}, out="k")
     def twice(X: Array, *, a: Array, b: Array) -> Any:

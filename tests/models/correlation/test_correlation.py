@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.stats
+import statsmodels.api as sm
 import statsmodels.stats.multitest
 from numpy.testing import assert_allclose, assert_array_equal
 from statsmodels.stats.outliers_influence import variance_inflation_factor
@@ -141,6 +142,12 @@ def test_variance_inflation_is_statsmodels(complete, pool):
     design = np.column_stack([np.ones(len(rows)), rows])
     theirs = [variance_inflation_factor(design, j + 1) for j in range(len(NAMES))]
     assert_allclose(complete.variance_inflation_, theirs, rtol=1e-9)
+    # 1 - 1/VIF is R² of a column's regression on the others.
+    shown = complete.summary().tables["variance_inflation"]
+    for j, (name, factor, shared) in enumerate(shown.rows):
+        others = sm.OLS(design[:, j + 1], np.delete(design, j + 1, axis=1)).fit()
+        assert name == NAMES[j]
+        assert_allclose([factor, shared], [theirs[j], others.rsquared], rtol=1e-9)
 
 
 def test_released_of_complete_rows_is_what_the_docstring_says(hospitals):
