@@ -293,9 +293,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         is so small that hardly any row is clipped: of noise and of normal rows
         together, NaN where `signal_to_noise_` is below 1.25.
     explained_variance_bias_ : (k,) array
-        Only with `privacy`, beside `explained_variance_se_`: what the noise adds to each
-        variance on average. Intervals at 95 % are ``explained_variance_ - explained_variance_bias_
-        ± 1.96 explained_variance_se_``.
+        Only with `privacy`, beside `explained_variance_se_`: what the noise adds to
+        each variance on average. Intervals at 95 % are
+        ``explained_variance_ - explained_variance_bias_ ± 1.96 explained_variance_se_``
     components_se_ : (k, p) array
         Only with ``standard_errors=True``, or with `privacy`, beside
         `explained_variance_se_`: standard errors of the loadings; NaN for a component

@@ -22,9 +22,9 @@ both sides. With m the mean of the rows M x less the point that was subtracted, 
                   + s_N² (m_i m_j - λ_j [i = j])²) / N²
 
 which is the above for M = 1. Entries of one row are correlated where the a_i are not
-orthogonal, and `_Entries.of_loadings` has these covariances. M was found from the same rows,
-but does not matter for their part: without noise C is their covariance matrix whatever
-M is.
+orthogonal, and `_Entries.of_loadings` has these covariances. M was found from the same
+rows, but does not matter for their part: without noise C is their covariance matrix
+whatever M is.
 
 Rows add to these, where they are normal, ``2 λ_j² / N`` and ``λ_i λ_j / N`` (Anderson
 1963). With v_ij for the sum of both, first-order perturbation gives
