@@ -144,7 +144,7 @@ def test_the_account_has_the_quantiles_and_their_brackets(rows, probabilities):
 @pytest.mark.slow
 @pytest.mark.parametrize("probabilities", [(0.5,), P])
 def test_the_account_of_a_search_in_secret_has_as_much(rows, probabilities):
-    """A sign is 1/64 of a number. Some are of each column, and most of each quantile."""
+    """A sign is 1/64 of a number: some are of each column, most of each quantile."""
     found = opened_by_a_search(rows[:, :2], probabilities, "mpc")
     # The count of values, and a hundred signs that place all searches of a column; of
     # a quantile at most 4 levels of 9 parts, asked two things, and of 8 candidates
