@@ -243,6 +243,14 @@ class Heterogeneity(FederatedEstimator):
     multivariate : bool, default True
         Test all columns together, and components. With False silos send sums of
         squares of single columns, and no matrices: see Notes.
+    permutations : int, default 0
+        B, at least 19, for a permutation test of equal means of all columns, which
+        assumes no distribution, in three rounds more; 0 for none. Only with
+        `multivariate`. Silos show their numbers of rows for it, which their policies
+        must allow (``allow_disclosed``).
+    random_state : int, optional
+        Seed of the permutations, which depend on each silo's rows too; None: as of
+        ``federation.seed``.
 
     Attributes
     ----------

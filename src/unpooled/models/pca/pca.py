@@ -306,13 +306,13 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     components_se_normal_ : (k, p) array
         Only with ``standard_errors=True``: the same of the loadings.
     subspaces_ : (k, 2) int array
-        Where `components_se_` is: positions, from 0, of the first and the last
+        Only where `components_se_` is: positions, from 0, of the first and the last
         component of the subspace that each lies in. Neighbours share one where their
         variances differ by less than a fifth of the larger, or by what noise alone may
         show; a component that is determined has its own.
     angle_se_ : (k,) array
-        Where `components_se_` is: root mean square, in radians, of the angle between
-        the component and its counterpart in the population; of one that is not
+        Only where `components_se_` is: root mean square, in radians, of the angle
+        between the component and its counterpart in the population; of one that is not
         determined, between it and the subspace that it shares with neighbours. NaN
         where more neighbours share it than were computed.
     components_se_bound_ : float
