@@ -124,13 +124,13 @@ def test_several_scores_of_a_pipeline_that_fills(follow):
 
 
 def test_cells_of_which_every_block_lacks_many_are_filled_fold_by_fold():
-    """Under the policy of a new silo, where no filling can be subtracted to few rows."""
+    """Under the policy of a new silo: no two fillings subtract to few rows."""
     rng, n = np.random.default_rng(5), 600
     tables = {}
     for name in "abc":
-        X = rng.standard_normal((n, 3)) + [0.0, 2.0, 5.0]
+        X = rng.normal([0.0, 2.0, 5.0], size=(n, 3))
         y = (X[:, 0] + X[:, 1] + rng.standard_normal(n) > 2.0).astype(int)
-        # Blocks have thirty rows: fewer than ten of them lack the cell once in 1e20.
+        # Blocks have thirty rows: fewer than ten lack the cell once in 1e12.
         X[rng.random(n) < 0.9, 1] = np.nan
         tables[name] = pd.DataFrame(X, columns=list("uvw")).assign(ill=y)
     federation = up.simulate(tables, label="ill", random_state=0)
