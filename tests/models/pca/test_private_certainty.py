@@ -225,7 +225,10 @@ def test_noise_of_multiplied_rows_is_that_of_derivatives():
 def test_without_a_metric_noise_is_the_same_in_all_directions():
     rng, p = np.random.default_rng(4), 8
     V = np.linalg.qr(rng.standard_normal((p, p)))[0]
-    values, noise = np.r_[8.0, 4.0, 2.0, np.full(5, 0.2)], NoiseOfMoments(5, 20, 90)
+    values, noise = (
+        np.r_[8.0, 4.0, 2.0, np.full(5, 0.2)],
+        NoiseOfMoments(5.0, 20.0, 90.0),
+    )
     shift = 0.3 * rng.standard_normal(p)
     plain = private_errors(values, V, 3, 2000, shift, noise)
     other = private_errors(values, V, 3, 2000, shift, noise, np.eye(p))
