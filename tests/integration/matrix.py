@@ -121,7 +121,12 @@ CASES: dict[str, Case] = {
         {"n_components": 2, "pair": "pairs.local_canonical", "public": {"first": 6}},
         IMPUTED,
     ),
+    "Describe": Case({}, IMPUTED),
+    "Describe-silos": Case({"per_silo": True, "decimals": 0}, IMPUTED),
     "Heterogeneity": Case({"n_components": 3}, IMPUTED),
+    "Heterogeneity-permutations": Case(
+        {"permutations": 19, "random_state": 0}, IMPUTED, head="random_state = 0"
+    ),
     "LinearRegression": Case({"cov_type": "HC1"}, IMPUTED, y=("thalach",)),
     "LogisticRegression": Case({"C": 1.0}, (*IMPUTED, "StandardScaler")),
     "KernelPCA": Case(
