@@ -163,6 +163,19 @@ def test_quartiles_are_withheld_where_means_are():
     assert (np.isnan(found.silo_quartile_errors_) == hidden).all()
 
 
+@pytest.mark.parametrize(("n_values", "shown"), [(7, False), (8, False), (9, True)])
+def test_quartiles_of_few_values_are_withheld_where_one_is_rare(n_values, shown):
+    frame = made()[[*NUMBERS, "kind"]]
+    frame["chol"] = np.arange(len(frame)) % (n_values - 1) * 1.0
+    # Two patients of the second silo have a value that is rare there.
+    frame.loc[frame.index[[95, 96]], "chol"] = 50.0
+    federation, _ = silos(frame, categorical=[])
+    found = up.describe(federation, per_silo=True)
+    assert np.isfinite(found.silo_std_[:, 1]).all()
+    known = np.isfinite(found.silo_quartiles_[:, :, 1]).all(axis=0)
+    assert known.tolist() == [True, shown, True, True]
+
+
 def test_forms():
     federation, tables = silos(made())
     found = described(federation)

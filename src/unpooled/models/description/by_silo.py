@@ -24,8 +24,8 @@ nothing else.
 
 A silo searches for its quartiles as all silos do for those of all rows, so that at
 least `min_rows` values lie in the bracket of each. They are shown where mean and
-variance are, and give no count: between two values of a bracket they are interpolated
-by counts of `min_rows` values or more.
+variance are, but for a column of which this silo has few different values, one of them
+rare: with mean and variance they are equations for the counts of these values.
 
 Mean and variance of a column with few different values determine the counts of these
 values. So a silo counts its values: where it has at most `_FEW` different ones and one
@@ -75,6 +75,8 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 # With so many different values, or fewer, their number, mean and variance determine
 # the counts, or nearly.
 _FEW = 5
+# So many with its three quartiles.
+_FEW_WITH_QUARTILES = 8
 # A flag of a column that no silo may show.
 _NOWHERE = 2.0
 
@@ -156,6 +158,9 @@ def own_quartiles(
     ),
     own_least=stays("p l", until="fit", meaning="the least count that is no secret"),
     own_flags=stays("p", until="fit", meaning="in which columns it has a small count"),
+    own_rare=stays(
+        "p", until="fit", meaning="which columns of few values have a rare one"
+    ),
 )
 def flagged_columns(
     kept: Any,
@@ -192,7 +197,7 @@ def flagged_columns(
     # The silos' counts would add up to a withheld count of all silos. And the values of
     # a class may be too few for a mean here: classes may be the silos.
     nowhere = table.of_all | (n >= fewest) & (n < lowest[:, -2])
-    place = {int(j): i for i, j in enumerate(categorical.tolist())}
+    place, rare = {int(j): i for i, j in enumerate(categorical.tolist())}, n < 0
     for j, whole in enumerate(values):
         if j in place:
             own = _of_categories(whole, frequent[place[j]])
@@ -201,7 +206,9 @@ def flagged_columns(
         else:
             own, found = np.zeros(0), whole[whole > 0]
             # These counts would also follow from what the other silos leave of all.
-            nowhere[j] |= len(found) <= _FEW and bool((found < fewest).any())
+            few = bool((found < fewest).any())
+            nowhere[j] |= few and len(found) <= _FEW
+            rare[j] = few and len(found) <= _FEW_WITH_QUARTILES
         lines[j, : len(own)] = own
     small = ((lines > 0) & (lines < fewest)).any(axis=1)
     here = np.array([name == party for name in silos], dtype=float)
@@ -212,6 +219,7 @@ def flagged_columns(
         "own_lines": lines,
         "own_least": lowest,
         "own_flags": flags,
+        "own_rare": rare.astype(float),
     }
 
 
@@ -336,6 +344,7 @@ def own_quartile_table(
     """Disclose the silo's quartiles; -1 stands for the error of a withheld one."""
     hidden = _shows_nothing(kept, party, silos, flags, sizes, unsafe)
     hidden = hidden | np.isin(np.arange(len(hidden)), categorical)
+    hidden = hidden | (kept["own_rare"] > 0)
     error = np.where(hidden[:, None], WITHHELD, kept["own_errors"])
     return {
         "quartiles": np.where(error < 0, 0.0, kept["own_quartiles"]),
