@@ -222,6 +222,35 @@ def test_noise_of_multiplied_rows_is_that_of_derivatives():
     assert_allclose(with_it["angle_se_"] ** 2, of_axes.sum(axis=1), rtol=5e-3)
 
 
+def test_intervals_cover_the_population_with_a_metric():
+    """Noise is about as large as sampling, and differs by direction."""
+    rng, N, k, p = np.random.default_rng(7), 1000, 3, len(VARIANCES)
+    axes = np.linalg.qr(rng.standard_normal((p, p)))[0]
+    # A metric as the first of two rounds finds it: near the axes, and not equal.
+    near = np.linalg.qr(axes + 0.1 * rng.standard_normal((p, p)))[0]
+    M = (near / np.sqrt(np.maximum(VARIANCES, 0.5) / 0.5)) @ near.T
+    stretch, noise = np.linalg.inv(M), NoiseOfMoments(10.0, 20.0, 20.0)
+    kept, shown = [], []
+    for _ in range(400):
+        X = (rng.standard_normal((N, p)) * np.sqrt(VARIANCES)) @ axes.T + 0.2
+        Y = X @ M
+        S = Y.T @ Y + symmetric(rng, p, noise.products)
+        T = Y.sum(axis=0) + noise.sums * rng.standard_normal(p)
+        n = round(N + noise.count * rng.standard_normal())
+        values, V = of_totals(S, T, n, stretch)
+        seen = np.ones(k, bool)
+        found = private_errors(values, V, k, n, T / n, noise, stretch, seen)
+        off = values[:k] - found["explained_variance_bias_"] - VARIANCES[:k]
+        kept.append(np.abs(off) < 1.96 * found["explained_variance_se_"])
+        true = axes[:, :k] * np.sign((axes[:, :k] * V[:, :k]).sum(axis=0))
+        off = np.abs(V[:, :k] - true * np.cos(found["angle_se_"]))
+        assert np.isfinite(found["components_se_"]).all()
+        shown.append(off < 1.96 * found["components_se_"].T)
+    # Four deviations of a share of 95 % of 400, as above.
+    assert (np.abs(np.mean(kept, axis=0) - 0.95) < 0.044).all()
+    assert (np.abs(np.mean(shown, axis=(0, 1)) - 0.95) < 0.03).all()
+
+
 def test_without_a_metric_noise_is_the_same_in_all_directions():
     rng, p = np.random.default_rng(4), 8
     V = np.linalg.qr(rng.standard_normal((p, p)))[0]
