@@ -109,7 +109,7 @@ CASES: dict[str, Case] = {
         **MIXED,
     ),
     "Describe": Case({"quartiles": False}, **MIXED),
-    "Describe-per-silo": Case({"quartiles": False, "per_silo": True}, **MIXED),
+    "Describe-per-silo": Case({"per_silo": True, "decimals": 0}, **MIXED),
     "DerivedColumns": Case({"columns": {"log_age": "log(age)"}}, IMPUTED),
     "FAMD": Case(**MIXED),
     "GLM": Case({"family": "gamma"}, IMPUTED, y=("age",)),
@@ -122,6 +122,9 @@ CASES: dict[str, Case] = {
         IMPUTED,
     ),
     "Heterogeneity": Case({"n_components": 3}, IMPUTED),
+    "Heterogeneity-permutations": Case(
+        {"permutations": 19, "random_state": 0}, IMPUTED, head="random_state = 0"
+    ),
     "LinearRegression": Case({"cov_type": "HC1"}, IMPUTED, y=("thalach",)),
     "LogisticRegression": Case({"C": 1.0}, (*IMPUTED, "StandardScaler")),
     "KernelPCA": Case(

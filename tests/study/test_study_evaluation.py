@@ -278,6 +278,67 @@ def test_an_evaluation_that_was_not_announced_is_refused(
     assert outcome["error"]["rule"] == "not_followed"
 
 
+BEHIND = ["IterativeImputer", "StandardScaler", "LinearDiscriminantAnalysis"]
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_what_follows_an_imputation_from_other_cells_is_judged(write, follow):
+    """The imputer fills all rows once, and folds are of the table that it completed."""
+    study = write(text(steps=BEHIND, report="true"))
+    planned = study.plan()
+    run = study.run(follow=follow)
+
+    federation = study.federation()
+    filled = up.IterativeImputer().fit(federation).transform(federation)
+    model = make_pipeline(up.StandardScaler(), up.LinearDiscriminantAnalysis())
+    found = up.cross_validate(
+        model, filled, "kind", cv=3, scoring=["accuracy", "neg_log_loss"]
+    )
+    judged = run.evaluation
+    assert judged is not None
+    assert judged.on_all_rows == ["iterativeimputer"]
+    for name, values in judged.scores.items():
+        assert values == found[f"test_{name}"].tolist()
+    assert planned.refusals == ()
+    assert planned.rounds == len({line.round for line in run.ledger})
+    assert "iterativeimputer: fitted on all rows before the folds" in str(planned.notes)
+    page = (run.folder / "report.html").read_text()
+    assert "The steps behind iterativeimputer were fitted 3 times" in page
+    assert study.resume().evaluation == judged
+
+
+@pytest.mark.parametrize("parts", ["", "[evaluate]\ncv = 4\n"])
+def test_silos_follow_what_is_judged_behind_an_imputation(tmp_path, monkeypatch, parts):
+    rules = "max_released_share = 10.0\nmin_rows = 1\n"
+    server = ServerEnd(tmp_path, rules=rules)
+    asked = case_text("LinearDiscriminantAnalysis").replace(
+        'model = "SimpleImputer"', 'model = "IterativeImputer"'
+    )
+    assert "IterativeImputer" in asked
+    done = "[evaluate]\ncv = 4\n"
+    name = "case-LinearDiscriminantAnalysis"
+    announced = read_announced(server.party("cleveland"), name, asked + done)
+    assert not announced.plan.refusals
+
+    def told(whole):
+        return calls_of(whole.replace(done, parts))
+
+    monkeypatch.setattr("unpooled.study.announcement.calls_of", told)
+    outcome, place = server.ask("run", asked + done)
+    if not parts:
+        assert outcome["error"]["rule"] == "not_followed"
+        return
+    assert outcome["error"] is None
+    assert place is not None
+    content = json.loads((place.path / "evaluation.json").read_text())
+    assert content["on_all_rows"] == ["iterativeimputer"]
+
+
+def test_nothing_is_judged_behind_a_last_imputation(write):
+    with pytest.raises(StudyError, match="no step behind it is left to judge"):
+        write(text(steps=["StandardScaler", "IterativeImputer"]))
+
+
 def test_a_silo_plans_the_evaluation_too(tmp_path):
     server = ServerEnd(tmp_path, rules="max_released_share = 10.0\n")
     asked = case_text("LinearDiscriminantAnalysis") + "[evaluate]\ncv = 4\n"

@@ -48,6 +48,8 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
 
     # Whether it is fitted for itself; if not, studies do not name it as a step.
     is_model = True
+    # Whether a study fits it on all rows before folds, since silos refuse it on some.
+    on_all_rows = False
     _partitions = ("rows",)
     # Whether cells of rows may be missing.
     _missing = False

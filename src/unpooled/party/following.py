@@ -135,7 +135,9 @@ class StudyText:
     label, random_state
         As of `Call`.
     evaluation : mapping or None
-        The call that judges the models, on the first view.
+        The call that judges the models.
+    evaluation_reads : int
+        What it reads, as `reads` has it.
     """
 
     calls: tuple[Mapping[str, Any], ...]
@@ -148,6 +150,7 @@ class StudyText:
     random_state: int | None
     exclude: tuple[str, ...] = ()
     evaluation: Mapping[str, Any] | None = None
+    evaluation_reads: int = -1
 
 
 @final
@@ -532,14 +535,13 @@ def _check_text(
             note["view"] == view and note["call"] == fit for note in notes
         ):
             return
-    if (judges := text.evaluation) is not None:
-        same = canonical(dict(judges)) == canonical(_asked(call, judges))
-        if same and _is_first_view(call, text):
-            return
-    for place, asked in enumerate(text.calls):
+    calls = list(zip(text.calls, text.reads, strict=True))
+    if text.evaluation is not None:
+        calls.append((text.evaluation, text.evaluation_reads))
+    for asked, source in calls:
         if canonical(dict(asked)) != canonical(_asked(call, asked)):
             continue
-        if (source := text.reads[place]) < 0:
+        if source < 0:
             if _is_first_view(call, text):
                 return
             continue

@@ -26,6 +26,7 @@ from unpooled.study.pipeline import unfitted_steps
 from unpooled.study.statement import read_statement
 from unpooled.study.study_file import (
     StudyStep,
+    n_on_all_rows,
     read_evaluate,
     read_steps,
     target_of,
@@ -178,11 +179,11 @@ def read_announced(
         layout = replace(_layout_known_to(party, dry.parties), matching=matching)
     federation = Federation(dry, layout=layout, named=True, label=label)
     # A silo does not have the files of models to update, and a plan needs none.
-    unfitted_steps(steps, label, read_models=False).fit(federation)
+    fitted = unfitted_steps(steps, label, read_models=False).fit(federation)
     judging = read_evaluate(top, steps)
     judges = cross_validation_of(steps, *judging, partition=partition)
     if judges is not None:
-        judges.fit(federation, target_of(steps, label))
+        judges.fit(fitted.views_[n_on_all_rows(steps)], target_of(steps, label))
     lines = with_matching(federation, dry.lines)
     refusals = _refusals(party, dry, layout)
     plan = Plan(
@@ -235,7 +236,7 @@ def calls_of(text: str) -> StudyText:
             call = {"method": method, "class": step.model, "parameters": parameters}
             further.append((place, call | {"arguments": arguments}))
     columns = head.names("columns") if partition == "rows" else None
-    evaluation, steps = None, read_steps(top)
+    evaluation, evaluation_reads, steps = None, -1, read_steps(top)
     judging = read_evaluate(top, steps)
     judges = cross_validation_of(steps, *judging, partition=partition)
     if judges is not None:
@@ -247,6 +248,8 @@ def calls_of(text: str) -> StudyText:
             "parameters": judged["parameters"],
             "arguments": {} if target is None else {"y": target},
         }
+        # The step behind those that are fitted on all rows.
+        evaluation_reads = reads[n_on_all_rows(steps)]
     return StudyText(
         calls=tuple(calls),
         reads=tuple(reads),
@@ -258,6 +261,7 @@ def calls_of(text: str) -> StudyText:
         random_state=head.whole("random_state"),
         exclude=head.names("exclude") or (),
         evaluation=evaluation,
+        evaluation_reads=evaluation_reads,
     )
 
 

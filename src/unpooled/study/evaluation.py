@@ -3,6 +3,11 @@
     steps fitted ─> the same steps, unfitted ── cv folds, blocks ──> evaluation.json
 
 It runs after the fit, as one call that the announced text makes.
+
+An `IterativeImputer` is not fitted within folds: the sums of its sweeps over a part of
+the rows would give those of the few rows there that lack the same cells. So it is
+judged as it was fitted on all rows, with the steps before it, and the steps behind it
+are fitted within the folds, of the table that it completed.
 """
 
 import json
@@ -26,8 +31,14 @@ from unpooled.models.model_selection.jackknife import Jackknife
 from unpooled.results.formats import listed
 from unpooled.results.summary import Summary
 from unpooled.study.evaluation_results import evaluation_exhibits
-from unpooled.study.pipeline import unfitted_pipeline
-from unpooled.study.study_file import StudyFile, StudyStep, target_of
+from unpooled.study.pipeline import StudySteps, unfitted_pipeline, unfitted_steps
+from unpooled.study.study_file import (
+    EVALUATION,
+    StudyFile,
+    StudyStep,
+    n_on_all_rows,
+    target_of,
+)
 
 FILE = "evaluation.json"
 _VERSION = 1
@@ -58,6 +69,8 @@ class Evaluation:
         By the name of the score, each predicted column's own; of regressions.
     fills : bool
         Whether each fold's fit computed what it filled missing cells with.
+    on_all_rows : list of str
+        Names of the first steps, which were fitted on all rows and not within folds.
     jackknife : Jackknife or None
         Standard errors of the last step's estimates, where the study asks for them.
     """
@@ -70,6 +83,7 @@ class Evaluation:
     confusion_matrix: list[list[int]] = field(default_factory=list)
     responses: Mapping[str, Mapping[str, list[float]]] = field(default_factory=dict)
     fills: bool = False
+    on_all_rows: list[str] = field(default_factory=list)
     jackknife: Jackknife | None = None
 
     def summary(self) -> Summary:
@@ -114,6 +128,7 @@ class Evaluation:
                     for name, of_responses in content.get("responses", {}).items()
                 },
                 fills=bool(content.get("fills", False)),
+                on_all_rows=[str(name) for name in content.get("on_all_rows", ())],
                 jackknife=Jackknife.of_json(content["jackknife"])
                 if "jackknife" in content
                 else None,
@@ -151,10 +166,11 @@ def cross_validation_of(
 ) -> CrossValidation | None:
     """Return the cross-validation of steps, as a study and a silo both make it.
 
-    None with neither folds nor blocks.
+    None with neither folds nor blocks. Without the steps that are fitted on all rows.
     """
     if not cv and not n_blocks:
         return None
+    steps = steps[n_on_all_rows(steps) :]
     names = list(scoring) if isinstance(scoring, tuple) else scoring
     return CrossValidation(
         unfitted_pipeline(steps, partition),
@@ -167,12 +183,21 @@ def cross_validation_of(
     )
 
 
-def evaluate(study: StudyFile, federation: Federation) -> Evaluation:
-    """Cross-validate the steps of a study on its first view, or jackknife them."""
+def evaluate(study: StudyFile, view: Federation) -> Evaluation:
+    """Cross-validate the steps of a study, or jackknife them.
+
+    Parameters
+    ----------
+    study : StudyFile
+        Of which the first steps are fitted on all rows: see `n_on_all_rows`.
+    view : Federation
+        What the step behind these reads.
+    """
     target = target_of(study.steps, study.label)
+    before = study.steps[: n_on_all_rows(study.steps)]
     judges = cross_validation(study)
     assert judges is not None, "the study evaluates"
-    found = judges.fit(federation, target)
+    found = judges.fit(view, target)
     counted = "confusion_" in vars(found)
     scores = vars(found).get("test_scores_", {})
     targets = [target] if isinstance(target, str) else list(target or ())
@@ -191,6 +216,7 @@ def evaluate(study: StudyFile, federation: Federation) -> Evaluation:
             for name, own in vars(found).get("response_scores_", {}).items()
         },
         fills=fills_within_folds(found.estimator),
+        on_all_rows=[step.name for step in before],
         jackknife=found.jackknife() if study.n_blocks else None,
     )
 
@@ -202,10 +228,27 @@ def with_evaluation(study: StudyFile, planned: Plan, federation: Federation) -> 
         return planned
     target = target_of(study.steps, study.label)
     try:
-        more = plan(judges, federation, target)
+        if before := study.steps[: n_on_all_rows(study.steps)]:
+            # Their rounds are in the plan of the fit.
+            steps = unfitted_steps(before, study.label)
+            fitted = plan(steps, federation).rounds
+            judged = StudySteps([*steps.steps, (EVALUATION, judges, target)])
+            more = _after(plan(judged, federation), fitted)
+            names = listed([step.name for step in before])
+            note = f"{names}: fitted on all rows before the folds, not within them."
+            more = replace(more, notes=(*more.notes, note))
+        else:
+            more = plan(judges, federation, target)
     except DataError as wrong:
         raise DataError(f"{study.path.name}, [evaluate]: {wrong}") from wrong
     return joined_plans(planned, more)
+
+
+def _after(planned: Plan, rounds: int) -> Plan:
+    """Return a plan without its first rounds."""
+    later = (line for line in planned.releases if line.round > rounds)
+    moved = (replace(line, round=line.round - rounds) for line in later)
+    return replace(planned, releases=tuple(moved))
 
 
 def joined_plans(planned: Plan, more: Plan) -> Plan:

@@ -82,10 +82,18 @@ def _scores(judged: "Evaluation") -> Exhibit:
         rows,
         note=" ".join(notes),
     )
+    before = judged.on_all_rows
     text = (
-        f"All steps were fitted {judged.cv} times, each time without one fold of the "
-        f"rows, and judged on that fold."
+        f"{f'The steps behind {listed(before)}' if before else 'All steps'} were "
+        f"fitted {judged.cv} times, each time without one fold of the rows, and judged "
+        f"on that fold."
     )
+    if before:
+        text += (
+            f" {listed(before)} {'was' if len(before) == 1 else 'were'} fitted on all "
+            f"rows, those of the fold among them: a silo fills cells from others for "
+            f"all rows alike, as in part of them few may lack the same cells."
+        )
     meant = [_MEANINGS[name] for name in names if name in _MEANINGS]
     if meant:
         text += f" There, {listed(meant)}."

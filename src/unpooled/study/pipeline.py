@@ -107,7 +107,14 @@ class StudySteps(BaseEstimator):
     ----------
     steps : sequence of (str, estimator, target)
         Name, model that is not fitted, and the `y` of its fit, in order.
+
+    Attributes
+    ----------
+    views_ : list of Federation
+        What each step read.
     """
+
+    views_: list[Federation]
 
     def __init__(self, steps: Sequence[tuple[str, Any, Any]]) -> None:
         self.steps = steps
@@ -122,7 +129,9 @@ class StudySteps(BaseEstimator):
 
     def fit(self, X: Federation, y: Any = None) -> "StudySteps":
         """Fit every step on the view that the steps before it make; `y` is ignored."""
+        self.views_ = []
         for place, (_, model, target) in enumerate(self.steps, 1):
+            self.views_.append(X)
             fitted = model.fit(X, *([] if target is None else [target]))
             if place < len(self.steps):
                 X = after(fitted, X)

@@ -43,7 +43,12 @@ from unpooled.study.run_folder import (
 )
 from unpooled.study.run_results import results_written, write_results
 from unpooled.study.simulated_federation import simulated_federation
-from unpooled.study.study_file import StudyFile, StudyStep, target_of
+from unpooled.study.study_file import (
+    StudyFile,
+    StudyStep,
+    n_on_all_rows,
+    target_of,
+)
 
 
 @final
@@ -215,7 +220,9 @@ def _fit_rest(
                 view = after(model, view)
         if study.evaluates and Evaluation.read(place.path) is None:
             first = place.next_round
-            evaluate(study, federation).write(place.path)
+            n_before = n_on_all_rows(study.steps)
+            before = [model for _, model in place.models()[:n_before]]
+            evaluate(study, _transformed(federation, before)).write(place.path)
             place.record()
             place.log(f"Evaluated, rounds {first} to {place.next_round - 1}.")
         models = place.models()

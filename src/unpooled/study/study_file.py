@@ -476,6 +476,9 @@ def read_evaluate(
     if any(step.update is not None for step in steps):
         top.fail("[evaluate]", "an update starts from a model that was fitted on all "
                  "rows, so no fold is new to it; leave one of both out")  # fmt: skip
+    if steps and n_on_all_rows(steps) == len(steps):
+        top.fail("[evaluate]", f"{steps[-1].model} is fitted on all rows, and no step "
+                 f"behind it is left to judge; leave [evaluate] out")  # fmt: skip
     cv = 5 if (given := section.whole("cv")) is None else given
     n_blocks = section.whole("jackknife") or 0
     if not (2 <= cv <= MOST_BLOCKS or (cv == 0 and n_blocks)):
@@ -492,6 +495,16 @@ def read_evaluate(
     except DataError as unknown:
         section.fail("scoring", str(unknown).rstrip("."))
     return cv, wanted, n_blocks
+
+
+def n_on_all_rows(steps: Sequence[StudyStep]) -> int:
+    """Return how many first steps are fitted on all rows, and not within folds.
+
+    Up to the last that fills cells from others: in a fold few rows may lack the same
+    cells, so that silos refuse it there (`imputed_parts`).
+    """
+    places = (i for i, step in enumerate(steps, 1) if step.kind().on_all_rows)
+    return max(places, default=0)
 
 
 def _read_model(section: Section) -> type[FederatedEstimator]:

@@ -77,6 +77,105 @@ def test_is_what_pandas_finds_in_each_silo(follow, secure_sum):
     )
 
 
+@pytest.mark.parametrize("follow", [False, True])
+def test_quartiles_are_those_of_each_silo(follow, secure_sum):
+    federation, tables = silos(made(), follow=follow, secure_sum=secure_sum)
+    found = described(federation, quartiles=True)
+    places = [found.columns_.index(name) for name in NUMBERS]
+    for i, own in enumerate(tables):
+        rows = own[NUMBERS].to_numpy()
+        wanted = np.nanquantile(rows, [0.25, 0.5, 0.75], axis=0)
+        here, error = (
+            part[:, i, places]
+            for part in (found.silo_quartiles_, found.silo_quartile_errors_)
+        )
+        assert (np.abs(here - wanted) <= error).all()
+        # At least `min_rows` values of the silo lie in the bracket.
+        for k in range(len(NUMBERS)):
+            near = np.abs(rows[:, k, None] - here[:, k]) <= error[:, k]
+            assert (near.sum(axis=0) >= 10).all()
+    # Categories have none, and those of all silos are what they are without `per_silo`.
+    coded = [found.columns_.index(name) for name in (*CODED, *TEXTS)]
+    assert np.isnan(found.silo_quartiles_[:, :, coded]).all()
+    alone = up.describe(federation, categorical=CODED)
+    assert alone.to_frame().equals(
+        found.to_frame().query("silo == 'all'").drop(columns="silo")
+    )
+    frame = found.to_frame()
+    own = frame[(frame.silo == "s2") & (frame.column == "age")].iloc[0]
+    assert own["median"] == found.silo_quartiles_[1, 2, places[0]]
+    assert "age, median [quartiles]" in str(found).split("s2 (n = 60)")[1]
+
+
+def test_quartiles_are_numpy_s_where_order_statistics_are_allowed():
+    policy = {**OPEN, "allow_order_statistics": True}
+    federation, tables = silos(made()[[*NUMBERS, "kind"]], categorical=[],
+                               policy=policy)  # fmt: skip
+    found = up.describe(federation, per_silo=True, min_rows=1)
+    for i, own in enumerate(tables):
+        wanted = np.nanquantile(own[NUMBERS], [0.25, 0.5, 0.75], axis=0)
+        assert found.silo_quartiles_[:, i].tolist() == wanted.tolist()
+    # Without that permission they are refused, and so are those of all silos.
+    federation, _ = silos(made()[[*NUMBERS, "kind"]], categorical=[])
+    with pytest.raises(ReleaseRefusedError, match="allow_order_statistics"):
+        up.describe(federation, per_silo=True, min_rows=1)
+
+
+def test_a_silo_judges_the_limit_of_its_own_quartiles():
+    """Whatever the search over all silos was asked for."""
+    federation, _ = silos(made()[[*NUMBERS, "kind"]], categorical=[])
+    federation.model = "describe"
+    with (
+        federation.fitting(),
+        pytest.raises(ReleaseRefusedError, match="allow_order_statistics"),
+    ):
+        federation.keep(by_silo.own_quartiles, units=np.zeros(2), least=1)
+
+
+def test_what_leaves_for_quartiles():
+    federation, _ = silos(made()[["age", "stage", "kind"]], categorical=[])
+    model = up.Describe(categorical=CODED, per_silo=True)
+    planned = up.plan(model, federation)
+    model.fit(federation)
+    assert {x.round for x in planned.releases} == {x.round for x in federation.ledger}
+    for lines in (federation.ledger, planned.releases):
+        own = [(x.name, x.shape, x.visibility) for x in lines
+               if x.step == "describe.own_quartile_table"
+               and x.direction == "out"]  # fmt: skip
+        assert own[:2] == [
+            ("quartiles", (2, 3), "disclosed"),
+            ("errors", (2, 3), "disclosed"),
+        ]
+
+
+def test_quartiles_are_withheld_where_means_are():
+    frame = made()[[*NUMBERS, "kind"]]
+    frame["chol"] = frame["chol"].fillna(1e5)
+    # Two patients of one silo have no value. So the three smallest silos withhold the
+    # column too, and in two of these many have none.
+    frame.loc[frame.index[[95, 96, *range(200, 220), *range(260, 280)]], "chol"] = None
+    federation, _ = silos(frame, cuts=(90, 200, 260, 330), categorical=[])
+    found = up.describe(federation, per_silo=True)
+    hidden = np.isnan(found.silo_std_)
+    assert hidden[:, 0].sum() == 0
+    assert hidden[:, 1].tolist() == [False, True, True, True, True]
+    assert (np.isnan(found.silo_quartiles_) == hidden).all()
+    assert (np.isnan(found.silo_quartile_errors_) == hidden).all()
+
+
+@pytest.mark.parametrize(("n_values", "shown"), [(7, False), (8, False), (9, True)])
+def test_quartiles_of_few_values_are_withheld_where_one_is_rare(n_values, shown):
+    frame = made()[[*NUMBERS, "kind"]]
+    frame["chol"] = np.arange(len(frame)) % (n_values - 1) * 1.0
+    # Two patients of the second silo have a value that is rare there.
+    frame.loc[frame.index[[95, 96]], "chol"] = 50.0
+    federation, _ = silos(frame, categorical=[])
+    found = up.describe(federation, per_silo=True)
+    assert np.isfinite(found.silo_std_[:, 1]).all()
+    known = np.isfinite(found.silo_quartiles_[:, :, 1]).all(axis=0)
+    assert known.tolist() == [True, shown, True, True]
+
+
 def test_forms():
     federation, tables = silos(made())
     found = described(federation)

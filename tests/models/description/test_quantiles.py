@@ -11,6 +11,7 @@ from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.linalg.rank_search import parted
 from unpooled.protocol.step import find_step
 from unpooled.testing import check_estimator
+from wire import silos as wire_silos
 
 P = (0.1, 0.25, 0.5, 0.75, 0.9)
 
@@ -118,6 +119,40 @@ def test_the_budget_counts_quantiles_alone(rows):
     up.quantiles(silos(rows, policy=policy), P)
     with pytest.raises(ReleaseRefusedError, match="max_released_share"):
         up.quantiles(silos(rows, policy=replace(policy, max_released_share=0.024)), P)
+
+
+def opened_by_a_search(X, probabilities, comparison):
+    """Return what each silo's account has about each column after one search."""
+    parts = np.split(X, [120, 250])
+    here = wire_silos(dict(zip("abc", parts, strict=True)))
+    up.quantiles(here.federation, probabilities, comparison=comparison)
+    accounts = [
+        dict(party._studies._audit_log._state.opened.of_column)
+        for party in here.parties.values()
+    ]
+    assert accounts[0] == accounts[1] == accounts[2]
+    return np.array(list(accounts[0].values()))
+
+
+@pytest.mark.parametrize("probabilities", [(0.5,), P])
+def test_the_account_has_the_quantiles_and_their_brackets(rows, probabilities):
+    found = opened_by_a_search(rows, probabilities, "summed")
+    # A quantile and the width of its bracket: two numbers, whatever was searched.
+    assert found.tolist() == [2 * len(probabilities)] * 6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("probabilities", [(0.5,), P])
+def test_the_account_of_a_search_in_secret_has_as_much(rows, probabilities):
+    """A sign is 1/64 of a number: some are of each column, most of each quantile."""
+    found = opened_by_a_search(rows[:, :2], probabilities, "mpc")
+    # The count of values, and a hundred signs that place all searches of a column; of
+    # a quantile at most 4 levels of 9 parts, asked two things, and of 8 candidates
+    # for each of two values.
+    most = 1 + 130 / 64 + len(probabilities) * 4 * (18 + 16) / 64
+    assert (found <= most).all()
+    assert (found <= 2 * len(probabilities) + 3.5).all()
+    assert (found > 1).all()
 
 
 def test_counts_are_opened_to_nobody_else(rows):

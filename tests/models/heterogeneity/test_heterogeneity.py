@@ -9,8 +9,18 @@ from numpy.testing import assert_allclose
 from sklearn.datasets import load_iris
 from sklearn.decomposition import PCA
 
-from unpooled import Heterogeneity, Policy, heterogeneity, load, plan, save, simulate
-from unpooled.errors import DataError
+from command_line import call
+from unpooled import (
+    Heterogeneity,
+    Policy,
+    heterogeneity,
+    load,
+    permutation_test,
+    plan,
+    save,
+    simulate,
+)
+from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.linalg.group_tests import adjusted
 from unpooled.results.plots.svg import svg
 
@@ -180,6 +190,102 @@ def test_units_and_order_change_nothing(rows):
     for name in ("eta_squared_", "component_eta_squared_", "spread_f_statistic_"):
         assert_allclose(getattr(other, name), getattr(one, name), 1e-7)
     assert_allclose(other.box_m_["statistic"], one.box_m_["statistic"], 1e-7)
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_permutations_are_those_of_a_permutation_test(rows, follow):
+    options = {"policy": {"allow_disclosed": True}, "random_state": 4}
+    federation, _ = three(rows, follow=follow, **options)
+    model = heterogeneity(federation, 2, permutations=49)
+
+    test = permutation_test(Heterogeneity(), three(rows, **options)[0],
+                            n_permutations=49)  # fmt: skip
+    found = model.permutation_
+    assert found["exceeding"] == test.exceeding_[0]
+    assert found["p_value"] == test.p_value_[0] < 0.05
+    assert_allclose(found["statistic"], model.pillai_["statistic"], RTOL)
+    assert_allclose(found["reference"], test.reference_[0], RTOL)
+    # Another seed deals other groups, and the test of the same silos is the same.
+    other = heterogeneity(three(rows, **options)[0], permutations=49, random_state=5)
+    assert other.permutation_["reference"] != found["reference"]
+    assert other.permutation_["statistic"] == pytest.approx(found["statistic"])
+    assert not hasattr(heterogeneity(federation), "permutation_")
+    exhibit = model.summary().exhibits[3]
+    assert exhibit.heading == "All columns at once, by permutations"
+    assert exhibit.tables[0].rows[0][1:] == (
+        *(found["statistic"], found["reference"], found["exceeding"]),
+        found["p_value"],
+    )
+
+
+def test_what_leaves_for_permutations(rows):
+    federation, _ = three(rows, policy={"allow_disclosed": True})
+    model = Heterogeneity(2, permutations=19)
+    planned = plan(model, federation)
+    before = plan(Heterogeneity(2), federation).rounds
+    model.fit(federation)
+    assert planned.rounds == before + 3
+    for lines in (federation.ledger, planned.releases):
+        left = [
+            (x.step.removeprefix("heterogeneity."), x.name, x.shape, x.visibility)
+            for x in lines
+            if x.direction == "out"
+        ]
+        for one in (
+            ("own_size", "size", (), "disclosed"),
+            ("local_dealt_rows", "products", (19, P, 3), "veiled"),
+            ("local_dealt_rows", "observed", (), "veiled"),
+            ("found_differences", "exceeding", (1,), "summed"),
+        ):
+            assert one in left
+
+
+@pytest.mark.parametrize(
+    ("options", "policy", "says"),
+    [
+        ({"permutations": 49}, {}, "allow_disclosed"),
+        ({"permutations": 18}, {"allow_disclosed": True}, "permutations=18"),
+        ({"permutations": True}, {"allow_disclosed": True}, "permutations=True"),
+        (
+            {"permutations": 49, "multivariate": False},
+            {"allow_disclosed": True},
+            "leave multivariate",
+        ),
+    ],
+)
+def test_permutations_are_refused(rows, options, policy, says):
+    with pytest.raises((DataError, ReleaseRefusedError), match=says):
+        heterogeneity(three(rows, policy=policy)[0], **options)
+
+
+STUDY = """
+[study]
+name = "sites"
+columns = ["age", "chol", "thal", "oldpeak"]
+random_state = 1
+[policy]
+allow_disclosed = true
+[[steps]]
+model = "Heterogeneity"
+permutations = 49
+"""
+
+
+def test_a_study_has_permutations_in_report_and_files(rows, tmp_path):
+    text = STUDY
+    for name, part in zip("abc", three(rows)[1], strict=True):
+        frame = pd.DataFrame(part, columns=["age", "chol", "thal", "oldpeak"])
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+        text += f'[parties.{name}]\nsource = "{name}.csv"\n'
+    (tmp_path / "study.toml").write_text(text)
+    for command in ("plan", "run"):
+        result = call(command, str(tmp_path / "study.toml"))
+        assert (result.exit_code, result.stderr) == (0, "")
+    [file] = (tmp_path / "runs").rglob("permutations.csv")
+    [row] = pd.read_csv(file).to_dict("records")
+    assert row["p_value"] == (1 + row["exceeding"]) / 50
+    report = (tmp_path / "runs" / "sites" / "report.html").read_text()
+    assert "All columns at once, by permutations" in report
 
 
 def test_silos_alike_are_not_told_apart():

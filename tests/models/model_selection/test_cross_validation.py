@@ -123,6 +123,33 @@ def test_several_scores_of_a_pipeline_that_fills(follow):
     assert [type(model[-1]) for model in found["estimator"]] == [type(ours[-1])] * 5
 
 
+def test_cells_of_which_every_block_lacks_many_are_filled_fold_by_fold():
+    """Under the policy of a new silo: no two fillings subtract to few rows."""
+    rng, n = np.random.default_rng(5), 600
+    tables = {}
+    for name in "abc":
+        X = rng.normal([0.0, 2.0, 5.0], size=(n, 3))
+        y = (X[:, 0] + X[:, 1] + rng.standard_normal(n) > 2.0).astype(int)
+        # Blocks have thirty rows: fewer than ten lack the cell once in 1e12.
+        X[rng.random(n) < 0.9, 1] = np.nan
+        tables[name] = pd.DataFrame(X, columns=list("uvw")).assign(ill=y)
+    federation = up.simulate(tables, label="ill", random_state=0)
+    ours, theirs = pipelines()
+    scoring = ["accuracy", "neg_log_loss"]
+
+    found = up.cross_validate(ours, federation, "ill", cv=5, scoring=scoring)
+    expected = sklearn.model_selection.cross_validate(
+        theirs,
+        *pooled_rows(federation),
+        cv=pooled_folds(federation, 5),
+        scoring=scoring,
+    )
+
+    for name in scoring:
+        key = f"test_{name}"
+        assert_allclose(found[key], expected[key], **CLOSE, err_msg=key)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("split", list(SPLITS))
 def test_areas_under_the_curve_are_within_their_bound(split):

@@ -10,6 +10,7 @@ from chance import deviation
 from unpooled import PCA, GaussianPrivacy, load, partition_rows, plan, save, simulate
 from unpooled.models.pca.private_certainty import (
     NoiseOfMoments,
+    lost_by_clipping,
     private_errors,
     smallest_gap,
     smallest_variance,
@@ -165,22 +166,140 @@ def test_components_of_that_distance_are_told_apart_four_times_of_five(variance)
     assert seen == pytest.approx(0.8, abs=0.02)
 
 
+# --- Of rows that were multiplied before noise was added ------------------------------
+
+
+def of_totals(S, T, n, stretch):
+    """Return variances and components, as a fit finds them from noisy totals."""
+    shift = T / n
+    C = stretch @ ((S - n * np.outer(shift, shift)) / (n - 1)) @ stretch
+    values, V = np.linalg.eigh(C)
+    return values[::-1], V[:, ::-1]
+
+
+def test_noise_of_multiplied_rows_is_that_of_derivatives():
+    """By every entry of the noise, with a metric whose axes are not the components."""
+    rng, p, k, N = np.random.default_rng(2), 5, 3, 10**9
+    axes = np.linalg.qr(rng.standard_normal((p, p)))[0]
+    C = (axes * [6.0, 3.0, 1.5, 0.5, 0.2]) @ axes.T
+    other = np.linalg.qr(axes + 0.3 * rng.standard_normal((p, p)))[0]
+    M = (other * [0.3, 0.5, 0.8, 1.0, 1.0]) @ other.T
+    stretch, shift = np.linalg.inv(M), rng.standard_normal(p)
+    S = (N - 1) * M @ C @ M + N * np.outer(shift, shift)
+    noise = NoiseOfMoments(3e5, 4e5, 5e5)
+    values, V = of_totals(S, N * shift, N, stretch)
+
+    def moved(dS, dT, dn):
+        ends = []
+        for sign in (1.0, -1.0):
+            ends.append(
+                of_totals(S + sign * dS, N * shift + sign * dT, N + sign * dn, stretch)
+            )
+        (up, V_up), (down, V_down) = ends
+        signs = [np.sign((one * V).sum(axis=0)) for one in (V_up, V_down)]
+        return (up - down) / 2, (V_up * signs[0] - V_down * signs[1]) / 2
+
+    found = [moved(0.0, 0.0, noise.count)]
+    for i in range(p):
+        e = np.eye(p)[i]
+        found.append(moved(0.0, noise.sums * e, 0.0))
+        for j in range(i, p):
+            E = np.outer(e, np.eye(p)[j])
+            E = E + E.T if i != j else math.sqrt(2.0) * E
+            found.append(moved(noise.products * E, 0.0, 0.0))
+    of_values = np.sum([one[0] ** 2 for one in found], axis=0)[:k]
+    of_axes = np.sum([one[1] ** 2 for one in found], axis=0)[:, :k].T
+    with_it, without = (
+        private_errors(values, V, k, N, shift, one, stretch, np.ones(k, bool))
+        for one in (noise, NoiseOfMoments(0.0, 0.0, 0.0))
+    )
+    # Rows add 1e-9 of the squares; second orders are 1e-3 of the first.
+    for name, wanted in (
+        ("explained_variance_se_", of_values),
+        ("components_se_", of_axes),
+    ):
+        assert_allclose(with_it[name] ** 2 - without[name] ** 2, wanted, rtol=5e-3)
+    assert_allclose(with_it["angle_se_"] ** 2, of_axes.sum(axis=1), rtol=5e-3)
+
+
+def test_intervals_cover_the_population_with_a_metric():
+    """Noise is about as large as sampling, and differs by direction."""
+    rng, N, k, p = np.random.default_rng(7), 1000, 3, len(VARIANCES)
+    axes = np.linalg.qr(rng.standard_normal((p, p)))[0]
+    # A metric as the first of two rounds finds it: near the axes, and not equal.
+    near = np.linalg.qr(axes + 0.1 * rng.standard_normal((p, p)))[0]
+    M = (near / np.sqrt(np.maximum(VARIANCES, 0.5) / 0.5)) @ near.T
+    stretch, noise = np.linalg.inv(M), NoiseOfMoments(10.0, 20.0, 20.0)
+    kept, shown = [], []
+    for _ in range(400):
+        X = (rng.standard_normal((N, p)) * np.sqrt(VARIANCES)) @ axes.T + 0.2
+        Y = X @ M
+        S = Y.T @ Y + symmetric(rng, p, noise.products)
+        T = Y.sum(axis=0) + noise.sums * rng.standard_normal(p)
+        n = round(N + noise.count * rng.standard_normal())
+        values, V = of_totals(S, T, n, stretch)
+        seen = np.ones(k, bool)
+        found = private_errors(values, V, k, n, T / n, noise, stretch, seen)
+        off = values[:k] - found["explained_variance_bias_"] - VARIANCES[:k]
+        kept.append(np.abs(off) < 1.96 * found["explained_variance_se_"])
+        true = axes[:, :k] * np.sign((axes[:, :k] * V[:, :k]).sum(axis=0))
+        off = np.abs(V[:, :k] - true * np.cos(found["angle_se_"]))
+        assert np.isfinite(found["components_se_"]).all()
+        shown.append(off < 1.96 * found["components_se_"].T)
+    # Four deviations of a share of 95 % of 400, as above.
+    assert (np.abs(np.mean(kept, axis=0) - 0.95) < 0.044).all()
+    assert (np.abs(np.mean(shown, axis=(0, 1)) - 0.95) < 0.03).all()
+
+
+def test_without_a_metric_noise_is_the_same_in_all_directions():
+    rng, p = np.random.default_rng(4), 8
+    V = np.linalg.qr(rng.standard_normal((p, p)))[0]
+    values, noise = (
+        np.r_[8.0, 4.0, 2.0, np.full(5, 0.2)],
+        NoiseOfMoments(5.0, 20.0, 90.0),
+    )
+    shift = 0.3 * rng.standard_normal(p)
+    plain = private_errors(values, V, 3, 2000, shift, noise)
+    other = private_errors(values, V, 3, 2000, shift, noise, np.eye(p))
+    for name in ("explained_variance_se_", "explained_variance_bias_", "angle_se_"):
+        assert_allclose(other[name], plain[name], rtol=1e-12)
+    # Without a mean the entries are uncorrelated, as the plain form takes them.
+    plain, other = (
+        private_errors(values, V, 3, 2000, np.zeros(p), noise, *more)
+        for more in ((), (np.eye(p),))
+    )
+    assert_allclose(other["components_se_"], plain["components_se_"], rtol=1e-12)
+
+
+@pytest.mark.parametrize(("f", "times"), [(1, 4.0), (3, 2.25), (12, 1.5)])
+def test_lost_by_clipping_is_what_normal_rows_lose(f, times):
+    rng, n = np.random.default_rng(f), 400_000
+    squares = (rng.standard_normal((n, f)) ** 2).sum(axis=1)
+    beyond = np.maximum(squares - times * f, 0.0)
+    found = lost_by_clipping(np.eye(f), math.sqrt(times * f))
+    # Five deviations of the mean of n.
+    assert abs(beyond.mean() - found * f) < 5 * beyond.std() / math.sqrt(n)
+
+
 # --- In a fit ------------------------------------------------------------------------
 
 
-def fitted(seed=0, follow=False):
+def fitted(seed=0, follow=False, mechanism="scatter"):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((1500, 6)) * np.sqrt([4.0, 2.0, 0.3, 0.3, 0.3, 0.3])
     federation = simulate(partition_rows(X, 3), policy=Policy.open(), follow=follow)
-    privacy = GaussianPrivacy(4.0, 1e-5, 9.0)
+    # Rows are clipped to four times their length, and hardly any is, with little noise.
+    epsilon = {"scatter": 4.0, "preconditioned": 400.0}[mechanism]
+    privacy = GaussianPrivacy(epsilon, 1e-5, 9.0, mechanism=mechanism)
     return PCA(2, privacy=privacy).fit(federation), federation
 
 
 @pytest.mark.slow
-def test_a_fit_covers_the_population():
+@pytest.mark.parametrize("mechanism", ["scatter", "preconditioned"])
+def test_a_fit_covers_the_population(mechanism):
     variances, loadings = [], []
     for seed in range(60):
-        model, _ = fitted(seed)
+        model, _ = fitted(seed, mechanism=mechanism)
         own = model.explained_variance_ - model.explained_variance_bias_
         off = np.abs(own - [4.0, 2.0])
         variances.append(off < 1.96 * model.explained_variance_se_)
@@ -202,6 +321,25 @@ def test_a_followed_fit_is_saved_with_its_errors(tmp_path):
     exact = model.set_params(privacy=None).fit(federation)
     assert not hasattr(exact, "explained_variance_bias_")
     assert not hasattr(exact, "components_se_")
+
+
+def test_a_preconditioned_fit_has_errors_where_it_clips_no_rows():
+    model, federation = fitted(follow=True, mechanism="preconditioned")
+    assert np.isfinite(model.explained_variance_se_).all()
+    # Little noise: about the standard errors of normal rows.
+    assert_allclose(
+        model.explained_variance_se_ / model.explained_variance_,
+        np.sqrt(2 / 1500),
+        rtol=0.1,
+    )
+    headings = [one.heading for one in model.summary().exhibits]
+    assert "How certain the components are" in headings
+    # With much noise half of the rows are clipped, and variances are too small.
+    for mechanism in ("preconditioned", "power"):
+        privacy = GaussianPrivacy(1.0, 1e-5, 9.0, mechanism=mechanism)
+        model = PCA(2, privacy=privacy).fit(federation)
+        assert not hasattr(model, "explained_variance_se_")
+        assert model.summary().exhibits
 
 
 def test_the_plan_says_what_could_be_seen():

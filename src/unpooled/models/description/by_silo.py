@@ -1,6 +1,6 @@
 """The first table of a paper for each silo, which shows its own part of it.
 
-    each keeps   its counts, sums and squares, over all its rows
+    each keeps   its counts, sums and squares, over all its rows; its quartiles
     round 1      silos ── rows of each; which has a small count in which column ──> Σ,
                  opened by the silos alone
     all find     where a silo has one, it is withheld whole, and with it the smallest
@@ -22,6 +22,11 @@ silos for anyone who has the counts of one. Where a count of all silos together 
 withheld, no silo shows the column. Classes and silos share the counts of all rows and
 nothing else.
 
+A silo searches for its quartiles as all silos do for those of all rows, so that at
+least `min_rows` values lie in the bracket of each. They are shown where mean and
+variance are, but for a column of which this silo has few different values, one of them
+rare: with mean and variance they are equations for the counts of these values.
+
 Mean and variance of a column with few different values determine the counts of these
 values. So a silo counts its values: where it has at most `_FEW` different ones and one
 of them is rare, no silo shows the column.
@@ -37,7 +42,14 @@ from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.moments import observed_sums, squared_deviations
 from unpooled.linalg.small_cells import is_unsafe, withheld_silos
-from unpooled.models.description.column_quantiles import LEAST
+from unpooled.models.description.column_quantiles import (
+    LEAST,
+    UNITS,
+    log_squares,
+    log_sums,
+    no_counts,
+    search_of,
+)
 from unpooled.models.description.shown_table import (
     CATEGORICAL,
     CODES,
@@ -63,8 +75,12 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 # With so many different values, or fewer, their number, mean and variance determine
 # the counts, or nearly.
 _FEW = 5
+# So many with its three quartiles.
+_FEW_WITH_QUARTILES = 8
 # A flag of a column that no silo may show.
 _NOWHERE = 2.0
+
+QUARTILES = np.array([0.25, 0.5, 0.75])
 
 _FLAGS = public("k p", "which silos have a small count in which column")
 _SIZES = public("k", "how many rows each silo has")
@@ -103,6 +119,27 @@ def own_squares(X: Float[Array, "n p"], kept: Any) -> dict[str, Any]:
     return {"own_squares": squared_deviations(X, mean)}
 
 
+@kept(
+    takes={"units": UNITS, "least": LEAST},
+    own_quartiles=stays("p 3", until="fit", meaning="the quartiles of its columns"),
+    own_errors=stays("p 3", until="fit", meaning="how wide their brackets are"),
+)
+def own_quartiles(
+    X: Float[Array, "n p"], *, units: Float[Array, " p"], least: Any
+) -> dict[str, Any]:
+    """Search for the silo's own quartiles; nothing leaves."""
+    n, total = log_sums(X)
+    squares = log_squares(X, n, total)
+    search = search_of(
+        n[None], n, total, squares, probabilities=QUARTILES, units=units, least=least
+    )
+    below = no_counts(1, X.shape[1], len(QUARTILES), least)
+    for level in range(len(below)):
+        below = search.own(X, [slice(None)], below, level)
+    value, error = search.quantiles(search.reached(below), len(below))
+    return {"own_quartiles": value[0], "own_errors": error[0]}
+
+
 @summed(
     by="party",
     # Entries are of single silos, which silos that allow it show.
@@ -121,6 +158,9 @@ def own_squares(X: Float[Array, "n p"], kept: Any) -> dict[str, Any]:
     ),
     own_least=stays("p l", until="fit", meaning="the least count that is no secret"),
     own_flags=stays("p", until="fit", meaning="in which columns it has a small count"),
+    own_rare=stays(
+        "p", until="fit", meaning="which columns of few values have a rare one"
+    ),
 )
 def flagged_columns(
     kept: Any,
@@ -157,7 +197,7 @@ def flagged_columns(
     # The silos' counts would add up to a withheld count of all silos. And the values of
     # a class may be too few for a mean here: classes may be the silos.
     nowhere = table.of_all | (n >= fewest) & (n < lowest[:, -2])
-    place = {int(j): i for i, j in enumerate(categorical.tolist())}
+    place, rare = {int(j): i for i, j in enumerate(categorical.tolist())}, n < 0
     for j, whole in enumerate(values):
         if j in place:
             own = _of_categories(whole, frequent[place[j]])
@@ -166,7 +206,9 @@ def flagged_columns(
         else:
             own, found = np.zeros(0), whole[whole > 0]
             # These counts would also follow from what the other silos leave of all.
-            nowhere[j] |= len(found) <= _FEW and bool((found < fewest).any())
+            few = bool((found < fewest).any())
+            nowhere[j] |= few and len(found) <= _FEW
+            rare[j] = few and len(found) <= _FEW_WITH_QUARTILES
         lines[j, : len(own)] = own
     small = ((lines > 0) & (lines < fewest)).any(axis=1)
     here = np.array([name == party for name in silos], dtype=float)
@@ -177,6 +219,7 @@ def flagged_columns(
         "own_lines": lines,
         "own_least": lowest,
         "own_flags": flags,
+        "own_rare": rare.astype(float),
     }
 
 
@@ -262,9 +305,7 @@ def own_table(
     n_categories: int,
 ) -> dict[str, Any]:
     """Disclose the silo's own table; -1 stands for what is withheld."""
-    hidden = _hidden(flags, sizes)[list(silos).index(party)] | (unsafe > 0)
-    # Whatever the flags are, a silo shows none of its own small counts.
-    hidden = hidden | (kept["own_flags"] > 0)
+    hidden = _shows_nothing(kept, party, silos, flags, sizes, unsafe)
     n, lines = kept["own_count"], kept["own_lines"]
     no_mean = hidden | np.isin(np.arange(len(n)), categorical) | (n < 2)
     variance = np.maximum(kept["own_squares"], 0.0) / np.maximum(n - 1.0, 1.0)
@@ -279,8 +320,43 @@ def own_table(
     }
 
 
+@disclosed(
+    by="party",
+    takes={
+        "flags": _FLAGS,
+        "sizes": _SIZES,
+        "unsafe": public("p", "how many silos find a column unsafe"),
+        "categorical": CATEGORICAL,
+    },
+    quartiles=release("p 3", meaning="the quartiles of each column, where shown"),
+    errors=release("p 3", meaning="how wide the bracket of each quartile is"),
+)
+def own_quartile_table(
+    kept: Any,
+    party: str,
+    *,
+    silos: Sequence[str],
+    flags: Float[Array, "k p"],
+    sizes: Float[Array, " k"],
+    unsafe: Float[Array, " p"],
+    categorical: Int[Array, " s"],
+) -> dict[str, Any]:
+    """Disclose the silo's quartiles; -1 stands for the error of a withheld one."""
+    hidden = _shows_nothing(kept, party, silos, flags, sizes, unsafe)
+    hidden = hidden | np.isin(np.arange(len(hidden)), categorical)
+    hidden = hidden | (kept["own_rare"] > 0)
+    error = np.where(hidden[:, None], WITHHELD, kept["own_errors"])
+    return {
+        "quartiles": np.where(error < 0, 0.0, kept["own_quartiles"]),
+        "errors": error,
+    }
+
+
 def tables_of_silos(
-    federation: Federation, table: Mapping[str, Any], places: Bool[Array, "s v"]
+    federation: Federation,
+    table: Mapping[str, Any],
+    places: Bool[Array, "s v"],
+    units: Float[Array, " p"] | None = None,
 ) -> Mapping[str, Mapping[str, Array]]:
     """Return what each silo shows of its own rows; six rounds, two without an array.
 
@@ -292,6 +368,8 @@ def tables_of_silos(
         Totals over all silos, which they alone open, and the limits of the table.
     places : (s, v) array of bool
         Which places of each categorical column are categories.
+    units : (p,) array, optional
+        The multiples that values are of, for quartiles, with two rounds more.
 
     Raises
     ------
@@ -300,6 +378,8 @@ def tables_of_silos(
     """
     federation.keep(own_counts)
     federation.keep(own_squares)
+    if units is not None:
+        federation.keep(own_quartiles, units=units, least=table["least"])
     silos, width = list(federation.parties), max(places.shape[1], 2) + 2
     found = federation.sum(
         flagged_columns,
@@ -313,15 +393,31 @@ def tables_of_silos(
         withheld_counts, to="parties", silos=silos, width=width, **found
     )
     unsafe = federation.sum(unsafe_columns, to="parties", silos=silos, **found, **rest)
-    return federation.collect(
+    asked = {"silos": silos, "categorical": table["categorical"], **found, **unsafe}
+    shown = federation.collect(
         own_table,
-        silos=silos,
-        categorical=table["categorical"],
         frequent=table["frequent"],
         n_categories=max(int(places.sum()), 1),
-        **found,
-        **unsafe,
+        **asked,
     )
+    if units is None:
+        return shown
+    quartiles = federation.collect(own_quartile_table, **asked)
+    return {silo: {**shown[silo], **quartiles[silo]} for silo in silos}
+
+
+def _shows_nothing(
+    kept: Any,
+    party: str,
+    silos: Sequence[str],
+    flags: Float[Array, "k p"],
+    sizes: Float[Array, " k"],
+    unsafe: Float[Array, " p"],
+) -> Bool[Array, " p"]:
+    """Return the columns of which a silo shows nothing."""
+    hidden = _hidden(flags, sizes)[list(silos).index(party)] | (unsafe > 0)
+    # Whatever the flags are, a silo shows none of its own small counts.
+    return hidden | (kept["own_flags"] > 0)
 
 
 def _hidden(

@@ -7,7 +7,7 @@
     5 rounds  where quartiles are asked for: counts below candidates ──> likewise
     round 4   silos ── which categories are frequent ───────────────────> opened
     round 5   silos ── the table without what is withheld ──────────────> opened
-    6 rounds  where each silo is described too: `by_silo`
+    6 rounds  where each silo is described too, 8 with quartiles: `by_silo`
 
 Counts are judged before anybody sees them. The totals are opened in the silos, whose
 programs all find the same table and withhold small counts, those that would give them
@@ -37,8 +37,11 @@ from unpooled.linalg.moments import observed_sums, squared_deviations
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.description import column_quantiles
 from unpooled.models.description.by_silo import (
+    QUARTILES,
     flagged_columns,
     own_counts,
+    own_quartile_table,
+    own_quartiles,
     own_squares,
     own_table,
     tables_of_silos,
@@ -98,7 +101,6 @@ from unpooled.results.exhibits import Exhibit
 
 # Bits of a number that says which of the codes are frequent.
 _HALF = 32
-_QUARTILES = np.array([0.25, 0.5, 0.75])
 
 _VEILED: Mapping[str, Any] = {
     "rows": release("g", meaning="how many rows each group has", veiled=True),
@@ -360,9 +362,9 @@ class Describe(FederatedEstimator):
         are put together, and so are names of columns of text, which are categories
         without being named here.
     per_silo : bool, default False
-        Describe each silo too, over all its rows, without classes and quartiles: six
-        rounds more, in the last of which each silo shows its own part, which its
-        policy must allow (``allow_disclosed``).
+        Describe each silo too, over all its rows, without classes: six rounds more, or
+        eight with `quartiles`, in the last of which each silo shows its own part, which
+        its policy must allow (``allow_disclosed``).
     quartiles : bool, default True
         Search for quartiles too, with six more rounds.
     decimals : int or mapping of str to int, optional
@@ -417,6 +419,9 @@ class Describe(FederatedEstimator):
     silo_n_, silo_n_missing_, silo_mean_, silo_std_ : (m, p) arrays
         Numbers of values and of missing cells, means and standard deviations; NaN where
         withheld.
+    silo_quartiles_, silo_quartile_errors_ : (3, m, p) arrays
+        First quartiles, medians and third quartiles, and the most that each can differ
+        from that of the silo's rows; NaN where withheld. Only with `quartiles`.
     silo_category_counts_ : (m, s, v) array
         Numbers of rows; NaN where withheld.
     n_features_in_ : int
@@ -452,11 +457,12 @@ class Describe(FederatedEstimator):
     that withhold different counts would give some of them back.
 
     With `per_silo` each silo discloses its own number of rows and, of each column in
-    which it has no small count, missing cells, mean and variance, or counts of
-    categories. A silo that has a small count shows nothing of the column, and neither
-    do the two or three smallest silos; where the remainder that follows from all silos
-    is small, no silo does. The silos' programs open which silos have a small count in
-    which column, how many rows each has, and the sum of the withheld silos' counts.
+    which it has no small count, missing cells, mean, variance and quartiles, or counts
+    of categories. A silo that has a small count shows nothing of the column, and
+    neither do the two or three smallest silos; where the remainder that follows from
+    all silos is small, no silo does. The silos' programs open which silos have a small
+    count in which column, how many rows each has, and the sum of the withheld silos'
+    counts.
     """
 
     _missing = True
@@ -464,7 +470,7 @@ class Describe(FederatedEstimator):
     _steps = (
         *(local_names, local_texts, counted_names, found_names, category_places),
         *(own_counts, own_squares, flagged_columns, withheld_counts),
-        *(unsafe_columns, own_table),
+        *(unsafe_columns, own_table, own_quartiles, own_quartile_table),
     )
     groups_: list[str]
     columns_: list[str]
@@ -487,6 +493,8 @@ class Describe(FederatedEstimator):
     silo_n_missing_: Float[Array, "m p"]
     silo_mean_: Float[Array, "m p"]
     silo_std_: Float[Array, "m p"]
+    silo_quartiles_: Float[Array, "3 m p"]
+    silo_quartile_errors_: Float[Array, "3 m p"]
     silo_category_counts_: Float[Array, "m s v"]
     tests_: list[str]
     pairs_: list[list[str]]
@@ -591,7 +599,8 @@ class Describe(FederatedEstimator):
         ]
         self._set_table(found, places)
         if self.per_silo:
-            self._describe_silos(federation, {**table, "least": least}, places)
+            own = units if self.quartiles else None
+            self._describe_silos(federation, {**table, "least": least}, places, own)
         self.p_value_ = np.full(len(names), np.nan)
         self.tests_ = [""] * len(names)
         if self.quartiles:
@@ -658,9 +667,10 @@ class Describe(FederatedEstimator):
         federation: Federation,
         arguments: Mapping[str, Any],
         places: Bool[Array, "s v"],
+        units: Float[Array, " p"] | None,
     ) -> None:
         """Set what each silo shows of its own rows."""
-        shown_of = tables_of_silos(federation, arguments, places)
+        shown_of = tables_of_silos(federation, arguments, places, units)
         parts = [shown_of[silo] for silo in federation.parties]
         self.silos_ = list(federation.parties)
         self.silo_size_ = np.array([float(part["size"]) for part in parts])
@@ -673,6 +683,13 @@ class Describe(FederatedEstimator):
         self.silo_mean_ = shown(mean, variance)
         self.silo_std_ = np.sqrt(shown(variance, variance))
         self.silo_category_counts_ = _category_counts(counts, places)
+        if units is not None:
+            values, errors = (
+                np.array([part[name] for part in parts])
+                for name in ("quartiles", "errors")
+            )
+            self.silo_quartiles_ = np.moveaxis(shown(values, errors), -1, 0)
+            self.silo_quartile_errors_ = np.moveaxis(shown(errors, errors), -1, 0)
 
     def _compare_classes(self) -> None:
         """Set tests and standardised differences, from what the table shows."""
@@ -887,7 +904,7 @@ def _search(
         count[-1],
         log_total,
         log_squares,
-        probabilities=_QUARTILES,
+        probabilities=QUARTILES,
         units=units,
         least=least,
     )

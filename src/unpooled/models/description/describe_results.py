@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unpooled.arrays import Array, Float
 from unpooled.results.exhibits import Column, Exhibit, Table
 from unpooled.results.formats import number, per_cent, probability
 
@@ -133,6 +134,10 @@ def _lines_of_silos(
             for i in silos
         ]
         yield f"{name}, mean (SD)", cells
+        if "silo_quartiles_" in vars(model):
+            own = model.silo_quartiles_[:, :, j], model.silo_quartile_errors_[:, :, j]
+            cells = ["" if n[i] == 0 else cell for i, cell in enumerate(_medians(*own))]
+            yield f"{name}, median [quartiles]", cells
     if np.isnan(missing).any() or missing.any():
         shares = [_share(missing[i], model.silo_size_[i]) for i in silos]
         yield f"{name}, missing, n (%)", shares
@@ -156,20 +161,21 @@ def _lines(model: "Describe", j: int, name: str) -> Iterator[tuple[str, list[str
             [_cell(f"{number(mean[i])} ({number(sd[i])})", sd[i]) for i in groups],
         )
         if "quartiles_" in vars(model):
-            own = model.quartiles_[:, :, j]
-            errors = model.quartile_errors_[:, :, j]
-            low, middle, high = [
-                [_known(own[q, i], errors[q, i]) for i in groups] for q in range(3)
-            ]
-            cells = [
-                _cell(f"{middle[i]} [{low[i]}, {high[i]}]", errors[:, i].sum())
-                for i in groups
-            ]
-            yield f"{name}, median [quartiles]", cells
+            own = model.quartiles_[:, :, j], model.quartile_errors_[:, :, j]
+            yield f"{name}, median [quartiles]", _medians(*own)
     missing = model.n_missing_[:, j]
     if np.isnan(missing).any() or missing.any():
         shares = [_share(missing[i], model.size_[i]) for i in groups]
         yield f"{name}, missing, n (%)", shares
+
+
+def _medians(quartiles: Float[Array, "3 g"], errors: Float[Array, "3 g"]) -> list[str]:
+    """Return a cell for each group, withheld where one of its quartiles is."""
+    cells = []
+    for own, error in zip(quartiles.T, errors.T, strict=True):
+        low, middle, high = map(_known, own, error)
+        cells.append(_cell(f"{middle} [{low}, {high}]", error.sum()))
+    return cells
 
 
 def _others(model: "Describe", place: int) -> list[bool]:
@@ -244,7 +250,11 @@ def _long(model: "Describe") -> Table:
             about = [silo, "all", model.silo_size_[i], n, model.silo_n_missing_[i, j]]
             if name not in model.categorical_:
                 moments = [model.silo_mean_[i, j], model.silo_std_[i, j]]
-                rows.append([name, None, *about, *moments, *[None] * 8])
+                own = [None] * 4
+                if "silo_quartiles_" in vars(model):
+                    errors = model.silo_quartile_errors_[:, i, j]
+                    own = [*model.silo_quartiles_[:, i, j], errors.max()]
+                rows.append([name, None, *about, *moments, *own, *[None] * 4])
                 continue
             place = model.categorical_.index(name)
             for k, show in enumerate(_others(model, place)):

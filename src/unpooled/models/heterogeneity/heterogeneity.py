@@ -10,6 +10,8 @@
     round 4  silos <── V ── silos ── absolute deviations from their own means, and
              squares, of every column and component ──────────────────> sums
     round 5  silos ── n_i (mean absolute deviation)² of each ─────────> Levene's tests
+    3 rounds where permutations are asked for: sizes of the silos, shown; then as
+             `unpooled.models.model_selection.permutation_test` deals rows into groups
 
 m_i is the mean and S_i the covariance matrix of silo i. Every statistic is a function
 of totals over all silos; nobody receives a mean, variance or covariance of one silo.
@@ -45,6 +47,12 @@ from unpooled.linalg.moments import column_sums, scatter
 from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.heterogeneity.heterogeneity_results import heterogeneity_exhibits
+from unpooled.models.model_selection.permutation_test import (
+    OF_SILOS,
+    check_permutations,
+    compared_silos,
+    dealt_groups,
+)
 from unpooled.models.moments import MEAN, PRODUCTS, SQUARES, pooled_mean
 from unpooled.protocol.bounds import CauchySchwarz
 from unpooled.protocol.step import public, release, stays, summed
@@ -235,6 +243,14 @@ class Heterogeneity(FederatedEstimator):
     multivariate : bool, default True
         Test all columns together, and components. With False silos send sums of
         squares of single columns, and no matrices: see Notes.
+    permutations : int, default 0
+        B, at least 19, for a permutation test of equal means of all columns, which
+        assumes no distribution, in three rounds more; 0 for none. Only with
+        `multivariate`. Silos show their numbers of rows for it, which their policies
+        must allow (``allow_disclosed``).
+    random_state : int, optional
+        Seed of the permutations, which depend on each silo's rows too; None: as of
+        ``federation.seed``.
 
     Attributes
     ----------
@@ -284,6 +300,11 @@ class Heterogeneity(FederatedEstimator):
         Only with `multivariate`: Box's M of equal covariance matrices, its chi-squared
         statistic with the correction for silos of the same size, "dof" and "p_value";
         None where the covariance matrix of a silo is singular.
+    permutation_ : dict
+        Only with `permutations`: Pillai's trace as `pillai_` has it ("statistic"), the
+        95 % quantile of those of rows dealt at random into groups of the silos' sizes
+        ("reference"), how many of these reach it ("exceeding"), and "p_value",
+        ``(1 + exceeding) / (1 + B)``.
     n_samples_ : int
         N, the number of rows of all silos.
     n_silos_ : int
@@ -299,7 +320,10 @@ class Heterogeneity(FederatedEstimator):
     ------
     DataError
         Missing values, fewer than two silos, N - m < p, or collinear columns; the last
-        two only with `multivariate`.
+        two only with `multivariate`. With `permutations` also where a group of a silo's
+        size would have few rows of others.
+    ReleaseRefusedError
+        With `permutations`, where a silo does not allow its size to be seen.
 
     Notes
     -----
@@ -315,6 +339,9 @@ class Heterogeneity(FederatedEstimator):
     size of the difference of their means; with three, each silo can compute from it the
     direction in which the other two differ; and m - 1 silos together can always compute
     the mean of the last one. ``multivariate=False`` releases its diagonal only.
+
+    With `permutations` each silo discloses its number of rows. The silos alone open
+    sums of rows of groups, and one of them sends three numbers for all.
     """
 
     eta_squared_: Float[Array, " p"]
@@ -324,6 +351,7 @@ class Heterogeneity(FederatedEstimator):
     wilks_: dict[str, Any]
     pillai_: dict[str, Any]
     box_m_: Any
+    permutation_: dict[str, Any]
     n_samples_: int
     n_silos_: int
     columns_: list[str]
@@ -339,13 +367,20 @@ class Heterogeneity(FederatedEstimator):
         "component_variance_ratio_": None,
         "component_eta_squared_": None,
     }
-    _steps = (moments.local_total,)
+    _steps = (moments.local_total, *OF_SILOS)
 
     def __init__(
-        self, n_components: int | None = None, *, multivariate: bool = True
+        self,
+        n_components: int | None = None,
+        *,
+        multivariate: bool = True,
+        permutations: int = 0,
+        random_state: int | None = None,
     ) -> None:
         self.n_components = n_components
         self.multivariate = multivariate
+        self.permutations = permutations
+        self.random_state = random_state
 
     def _needs_variation(self) -> bool:
         return self.multivariate
@@ -376,7 +411,14 @@ class Heterogeneity(FederatedEstimator):
 
     def _fit(self, federation: Federation, y: Any) -> None:
         p, m = federation.n_features, len(federation.parties)
-        k = _component_count(self.n_components, p, m)
+        k, B = _component_count(self.n_components, p, m), self.permutations
+        if B != 0:
+            check_permutations("permutations", B)
+            if not self.multivariate:
+                raise DataError(
+                    "permutations takes the cross-product matrix of all columns: leave "
+                    "multivariate at True."
+                )
         N, mean = pooled_mean(federation)
         self.n_samples_, self.n_silos_ = N, m
         self.columns_ = list(federation.feature_names)
@@ -390,7 +432,9 @@ class Heterogeneity(FederatedEstimator):
         scale = np.sqrt(squares / (N - 1))
         scale = np.where(scale > 0, scale, 1.0)
         if self.multivariate:
-            axes = self._compare_means(federation, squares, scale, k)
+            axes, S = self._compare_means(federation, squares, scale, k)
+            if B:
+                self._permute(federation, B, mean, S)
         else:
             between = federation.sum(local_column_shifts, squares=squares)["between"]
             self._set_analyses_of_variance("", between, squares)
@@ -404,8 +448,8 @@ class Heterogeneity(FederatedEstimator):
         squares: Float[Array, " p"],
         scale: Float[Array, " p"],
         k: int,
-    ) -> Float[Array, "p k"]:
-        """Set the tests of means and of covariances; return the components' axes."""
+    ) -> tuple[Float[Array, "p k"], Float[Array, "p p"]]:
+        """Set the tests of means and of covariances; return components and scatter."""
         totals = federation.sum(local_shifts, squares=squares)
         N, m, units = self.n_samples_, self.n_silos_, scale * scale[:, None]
         T, B = totals["scatter"] / units, totals["between"] / units
@@ -424,7 +468,25 @@ class Heterogeneity(FederatedEstimator):
         self._set_analyses_of_variance("", totals["between"].diagonal(), squares)
         between = np.einsum("pk,pk->k", V, B @ V)
         self._set_analyses_of_variance("component_", between, values)
-        return V
+        return V, totals["scatter"]
+
+    def _permute(
+        self,
+        federation: Federation,
+        B: int,
+        mean: Float[Array, " p"],
+        S: Float[Array, "p p"],
+    ) -> None:
+        """Set the permutation test of equal means."""
+        groups = dealt_groups(federation, B, int(federation.seed(self.random_state)))
+        found = compared_silos(federation, groups, mean, S)
+        exceeding = round(float(found["exceeding"][0]))
+        self.permutation_ = {
+            "statistic": float(found["statistic"][0]),
+            "reference": float(found["reference"][0]),
+            "exceeding": exceeding,
+            "p_value": (1 + exceeding) / (1 + B),
+        }
 
     def _set_analyses_of_variance(
         self, prefix: str, between: Float[Array, " l"], total: Float[Array, " l"]
@@ -566,6 +628,8 @@ def heterogeneity(
     n_components: int | None = None,
     *,
     multivariate: bool = True,
+    permutations: int = 0,
+    random_state: int | None = None,
 ) -> Heterogeneity:
     """Return tests of the differences between the silos of a federation.
 
@@ -577,14 +641,24 @@ def heterogeneity(
         Number of principal components that are tested too; 5 when omitted, or the
         number of columns where it is smaller.
     multivariate : bool, default True
-        See `Heterogeneity`, which this fits.
+        As of `Heterogeneity`, which this fits, as those that follow are.
+    permutations : int, default 0
+        Number of permutations of a test that assumes no distribution; 0 for none.
+    random_state : int, optional
+        Their seed.
 
     Returns
     -------
     Heterogeneity
         With `table` and `figure`.
     """
-    return Heterogeneity(n_components, multivariate=multivariate).fit(federation)
+    model = Heterogeneity(
+        n_components,
+        multivariate=multivariate,
+        permutations=permutations,
+        random_state=random_state,
+    )
+    return model.fit(federation)
 
 
 def _component_count(k: Any, p: int, m: int) -> int:

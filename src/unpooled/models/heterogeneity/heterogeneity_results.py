@@ -54,6 +54,8 @@ def heterogeneity_exhibits(
     heading = "Site effects by component"
     exhibits.append(_shares(model, "component_", "Component", heading, text))
     exhibits.append(_multivariate_tests(model))
+    if "permutation_" in vars(model):
+        exhibits.append(_permutation_test(model))
     return [*exhibits, *loadings(model.components_, columns)]
 
 
@@ -133,3 +135,23 @@ def _multivariate_tests(model: "Heterogeneity") -> Exhibit:
     )
     table = Table("multivariate_tests", heads, rows, note=note)
     return Exhibit("All columns at once", text, [table])
+
+
+def _permutation_test(model: "Heterogeneity") -> Exhibit:
+    found, B = model.permutation_, model.permutations
+    heads = (
+        Column("Test"),
+        Column("Value", "number"),
+        Column("95 % of permutations below", "number", "reference"),
+        Column("Permutations that reach it", "count", "exceeding"),
+        Column("p-value", "p-value"),
+    )
+    values = (found[name] for name in ("statistic", "reference", "exceeding"))
+    row = ("Equal means, Pillai’s trace", *values, found["p_value"])
+    text = (
+        f"Pillai’s trace of the silos beside those of {B:,} other groups of the silos’ "
+        f"sizes, into which each silo dealt its own rows at random. The test holds for "
+        f"rows of any distribution. For it the silos showed their numbers of rows."
+    )
+    table = Table("permutations", heads, [row])
+    return Exhibit("All columns at once, by permutations", text, [table])

@@ -38,6 +38,7 @@ analysis, Multivariate Behavioral Research 27 (1992).
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
@@ -384,11 +385,7 @@ class PermutationTest(FederatedEstimator):
 
     def _fit(self, federation: Federation, y: Any) -> None:
         B = self.n_permutations
-        if isinstance(B, bool) or not isinstance(B, int) or B < 19:
-            raise DataError(
-                f"n_permutations={B!r}; choose a whole number of at least 19, the "
-                f"fewest by which a p-value can be 0.05."
-            )
+        check_permutations("n_permutations", B)
         kind = _tested(self.estimator)
         seed = federation.seed(self.random_state)
         asked = {"numbers": np.arange(B + 1.0), "seed": int(seed)}
@@ -434,32 +431,9 @@ class PermutationTest(FederatedEstimator):
 
     def _of_silos(self, federation: Federation, B: int, seed: int) -> dict[str, Any]:
         """Compare the silos' differences with those of groups dealt at random."""
-        silos = list(federation.parties)
-        if len(silos) < 2:
-            raise DataError("Differences are those of at least two silos.")
-        shown = federation.collect(own_size)
-        sizes = np.array([round(float(shown[silo]["size"])) for silo in silos])
-        if federation.coordinator.planned:
-            sizes = np.full(len(silos), 100)
-        deals = _dealt(sizes, B, np.random.default_rng(seed))
-        if _shows_few(deals, sizes):
-            raise DataError(
-                f"A silo has too few rows to deal groups of its size: of one of them a "
-                f"silo that knows its own rows would learn the sum of fewer than "
-                f"{_FEWEST} others. `heterogeneity` has tests that need none."
-            )
+        groups = dealt_groups(federation, B, seed)
         mean, S = self._moments(federation)
-        totals = federation.sum(
-            local_dealt_rows,
-            to="parties",
-            deals=deals,
-            sizes=sizes.astype(float),
-            mean=mean,
-            first=_whitening(S, range(len(S))),
-            silos=silos,
-            seed=seed,
-        )
-        return federation.sum(found_differences, leader=silos[0], **totals)
+        return compared_silos(federation, groups, mean, S)
 
     def _by_class(self, federation: Federation, y: Any, asked: Any) -> Any:
         check_label(federation, y)
@@ -533,6 +507,98 @@ class PermutationTest(FederatedEstimator):
                 f"out from those of unassociated columns."
             )
         return [Exhibit("Permutation test", text, [table])]
+
+
+def check_permutations(name: str, B: Any) -> None:
+    """Refuse a number of permutations that no test can be made of."""
+    if isinstance(B, bool) or not isinstance(B, int) or B < 19:
+        raise DataError(
+            f"{name}={B!r}; choose a whole number of at least 19, the fewest by which "
+            f"a p-value can be 0.05."
+        )
+
+
+# The steps of a test of differences between silos, for a model that has the moments.
+OF_SILOS = (own_size, local_dealt_rows, found_differences)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Groups of the silos' sizes, B times: how many rows of each silo come to each.
+
+    Attributes
+    ----------
+    deals : (b, k, k) array of int
+        Of silo i to group j.
+    sizes : (k,) array of int
+        How many rows each silo has, and each group.
+    seed : int
+        Of the silos' draws of rows.
+    """
+
+    deals: Int[Array, "b k k"]
+    sizes: Int[Array, " k"]
+    seed: int
+
+
+def dealt_groups(federation: Federation, B: int, seed: int) -> Groups:
+    """Return B groupings of all rows, by the sizes that silos disclose; one round.
+
+    Raises
+    ------
+    DataError
+        Where a group would have few rows beside those of one silo.
+    ReleaseRefusedError
+        Where a silo's policy does not let it disclose its size.
+    """
+    silos = list(federation.parties)
+    if len(silos) < 2:
+        raise DataError("Differences are those of at least two silos.")
+    shown = federation.collect(own_size)
+    sizes = np.array([round(float(shown[silo]["size"])) for silo in silos])
+    if federation.coordinator.planned:
+        sizes = np.full(len(silos), 100)
+    deals = _dealt(sizes, B, np.random.default_rng(seed))
+    if _shows_few(deals, sizes):
+        raise DataError(
+            f"A silo has too few rows to deal groups of its size: of one of them a "
+            f"silo that knows its own rows would learn the sum of fewer than "
+            f"{_FEWEST} others. `heterogeneity` has tests that need none."
+        )
+    return Groups(deals, sizes, seed)
+
+
+def compared_silos(
+    federation: Federation,
+    groups: Groups,
+    mean: Float[Array, " p"],
+    S: Float[Array, "p p"],
+) -> dict[str, Any]:
+    """Return Pillai's trace of the silos among those of groups; two rounds.
+
+    Parameters
+    ----------
+    mean, S : (p,) and (p, p) arrays
+        Mean and scatter of all rows.
+
+    Returns
+    -------
+    dict of str to (1,) array
+        "statistic", "exceeding" and "reference", as `PermutationTest` has them.
+    """
+    silos = list(federation.parties)
+    totals = federation.sum(
+        local_dealt_rows,
+        to="parties",
+        deals=groups.deals,
+        sizes=groups.sizes.astype(float),
+        mean=mean,
+        first=_whitening(S, range(len(S))),
+        silos=silos,
+        seed=groups.seed,
+    )
+    return federation.sum(found_differences, leader=silos[0], **totals)
 
 
 # What is compared, by the kind of permutation.

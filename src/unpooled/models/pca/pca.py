@@ -289,31 +289,32 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         uncorrelated, chi-squared, degrees of freedom and p, for normal rows.
     explained_variance_se_ : (k,) array
         Only with `standard_errors`: standard errors of `explained_variance_`. Also with
-        `privacy` and the mechanism "scatter": of noise and of normal rows together,
-        NaN where a variance is below 1.25 times "noise_edge".
+        `privacy` and the mechanism "scatter", and with "preconditioned" where the noise
+        is so small that hardly any row is clipped: of noise and of normal rows
+        together, NaN where `signal_to_noise_` is below 1.25.
     explained_variance_bias_ : (k,) array
-        Only with `privacy` and "scatter": what the noise adds to each variance on
-        average. Intervals at 95 % are ``explained_variance_ - explained_variance_bias_
-        ± 1.96 explained_variance_se_``.
+        Only with `privacy`, beside `explained_variance_se_`: what the noise adds to
+        each variance on average. Intervals at 95 % are
+        ``explained_variance_ - explained_variance_bias_ ± 1.96 explained_variance_se_``
     components_se_ : (k, p) array
-        Only with ``standard_errors=True``, or with `privacy` and "scatter": standard
-        errors of the loadings; NaN for a component that is not determined.
+        Only with ``standard_errors=True``, or with `privacy`, beside
+        `explained_variance_se_`: standard errors of the loadings; NaN for a component
+        that is not determined.
     explained_variance_se_normal_ : (k,) array
         Only with `standard_errors`: what they would be for normal rows. Not for more
         than 64 standardised columns.
     components_se_normal_ : (k, p) array
         Only with ``standard_errors=True``: the same of the loadings.
     subspaces_ : (k, 2) int array
-        Only with ``standard_errors=True`` or "scatter": positions, from 0, of the
-        first and the last component of the subspace that each lies in. Neighbours share
-        one where their variances differ by less than a fifth of the larger, or by what
-        noise alone may show; a component that is determined has its own.
+        Only where `components_se_` is: positions, from 0, of the first and the last
+        component of the subspace that each lies in. Neighbours share one where their
+        variances differ by less than a fifth of the larger, or by what noise alone may
+        show; a component that is determined has its own.
     angle_se_ : (k,) array
-        Only with ``standard_errors=True`` or "scatter": root mean square, in radians,
-        of the angle between the component and its counterpart in the population; of one
-        that is not determined, between it and the subspace that it shares with
-        neighbours.
-        NaN where more neighbours share it than were computed.
+        Only where `components_se_` is: root mean square, in radians, of the angle
+        between the component and its counterpart in the population; of one that is not
+        determined, between it and the subspace that it shares with neighbours. NaN
+        where more neighbours share it than were computed.
     components_se_bound_ : float
         Only with ``standard_errors=True``: largest relative error of a coefficient of
         the influence functions, where more than 64 columns are not treated one by one;

@@ -51,7 +51,9 @@ from unpooled.federation.federation import Federation
 from unpooled.linalg.eigen import symmetric_eigenpairs
 from unpooled.linalg.settled import product
 from unpooled.models.pca.private_certainty import (
+    SEEN,
     NoiseOfMoments,
+    lost_by_clipping,
     private_errors,
     what_is_seen,
 )
@@ -89,6 +91,9 @@ _MULTIPLES, _QUIET = (4.0, 2.0, 1.5), 0.05
 # The longest of a metric's axes is at most this many times the shortest: more would
 # be lost in the lattice.
 _CONDITION = 64.0
+# What clipping may take off the variances of normal rows, in their relative standard
+# errors, for a fit to have any.
+_CLIPPED = 0.1
 # Of more than `ALL_PAIRS` columns, components beyond those kept that are found.
 _SPARE = 40
 
@@ -218,11 +223,13 @@ def private(
     else:
         N, mean, C, found = _by_scatter(federation, privacy, centre)
     k = wanted if isinstance(wanted, int) else p
-    of_moments = found.pop("noise", None)
+    of_moments, shift = found.pop("noise", None), found.pop("shift", mean - centre)
+    edge, stretch = found["noise_edge"], found.pop("stretch", None)
     taken = k
     if of_moments is not None:
         # Standard errors of the first components need the others.
-        taken = p if p <= ALL_PAIRS else min(k + _SPARE, p)
+        every = p <= ALL_PAIRS or stretch is not None
+        taken = p if every else min(k + _SPARE, p)
     as_found, axes = symmetric_eigenpairs(C, taken, p)
     # Noise makes some eigenvalues negative, which are set to zero.
     variance = np.maximum(as_found, 0.0)
@@ -232,7 +239,6 @@ def private(
     noise = float(variance[k:].mean()) if k < p else 0.0
     # Where the noise differs by direction, `stretch` is M⁻¹: it is what noise of the
     # edge's variance becomes along a component.
-    edge, stretch = found["noise_edge"], found.pop("stretch", None)
     wider = 1.0 if stretch is None else np.sum((stretch @ axes[:, :k]) ** 2, axis=0)
     attributes = {
         "privacy_": promise(privacy, federation, **found),
@@ -241,7 +247,11 @@ def private(
         "eigenvalues_": variance[: min(N, p)].copy(),
     }
     if of_moments is not None and not federation.coordinator.planned:
-        attributes |= private_errors(as_found, axes, k, N, mean - centre, of_moments)
+        # Where the noise differs by direction, so does what stands out from it.
+        seen = None if stretch is None else attributes["signal_to_noise_"] > SEEN
+        attributes |= private_errors(
+            as_found, axes, k, N, shift, of_moments, stretch, seen
+        )
     return Spectrum(
         N=N,
         mean=mean,
@@ -310,7 +320,7 @@ def _by_preconditioning(
 
     def shape(
         metric: Float[Array, "p p"], expected: float, share: float
-    ) -> tuple[Float[Array, "p p"], float, float]:
+    ) -> tuple[Float[Array, "p p"], float, float, dict[str, Any]]:
         # Few rows are clipped where noise is no matter, half of them where it is.
         of_one = noise_edge(local_private_shape, rho * share, expected, federation)
         room = _QUIET * expected**2 / p / (of_one / (N - 1))
@@ -333,9 +343,13 @@ def _by_preconditioning(
         of_sums = deviation_of(local_private_shape, "total", rho * share, federation)
         of_sums *= row_norm / lattice_steps(p)
         along = (shift * math.sqrt(p) * of_sums + shift**2 * of_count) / N
-        return C, _edge_beside(edge / N, along), row_norm
+        of_totals = {
+            "noise": NoiseOfMoments(of_count, of_sums, edge / (2.0 * math.sqrt(p))),
+            "shift": totals["total"] / N,
+        }
+        return C, _edge_beside(edge / N, along), row_norm, of_totals
 
-    first, edge, radius = shape(UNIT * np.eye(p), length, _FIRST)
+    first, edge, radius, _ = shape(UNIT * np.eye(p), length, _FIRST)
     variance, axes = symmetric_eigenpairs(first, p, p)
     floor = max(edge, float(variance[0]) / _CONDITION**2)
     deviation = np.sqrt(np.maximum(variance / floor, 1.0))
@@ -343,11 +357,19 @@ def _by_preconditioning(
     # The mean square length of rows times the metric. The noise has no trace on
     # average, so its negative variances stay in the sum.
     square = float(np.add.reduce(variance / deviation**2))
-    C, edge, inner = shape(metric, math.sqrt(max(square, edge)), _SECOND)
+    shaped, edge, inner, of_totals = shape(
+        metric, math.sqrt(max(square, edge)), _SECOND
+    )
     stretch = np.linalg.inv(metric / UNIT)
-    C = stretch.T @ C @ stretch
+    C = stretch.T @ shaped @ stretch
+    C = 0.5 * (C + C.T)
     found = {"noise_edge": edge, "radius": radius, "inner_radius": inner}
-    return N, mean, 0.5 * (C + C.T), {**found, "stretch": stretch}
+    # Rows are clipped in their own units and in those of the metric. What that takes
+    # off a variance is no noise, and no interval has it.
+    lost = lost_by_clipping(C, _REACH * length) + lost_by_clipping(shaped, inner)
+    if lost <= _CLIPPED * math.sqrt(2.0 / N):
+        found |= of_totals
+    return N, mean, C, {**found, "stretch": stretch}
 
 
 def _noisy_covariance(

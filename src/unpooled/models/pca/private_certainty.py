@@ -2,17 +2,32 @@
 
     C_noisy = C + noise     covariance matrix of N rows, noise of a size that is public
 
-For "scatter". In the basis of the components, with the noise deviations s_N of N, s_T
-of each sum and τ of each product off the diagonal (√2 τ on it), and the mean's
-distances m_j from the public centre along component j, the entries of C_noisy have the
-noise, to first order,
+For "scatter", and for "preconditioned" as far as it clips no rows. In the basis of the
+components, with the noise deviations s_N of N, s_T of each sum and τ of each product
+off the diagonal (√2 τ on it), and the mean's distances m_j from the public centre along
+component j, the entries of C_noisy have the noise, to first order,
 
     entry j, j   (2 τ² + 4 m_j² s_T² + (m_j² - λ_j)² s_N²) / N²
     entry i, j   (τ² + (m_i² + m_j²) s_T² + m_i² m_j² s_N²) / N²
 
-because ``C = (S - T Tᵀ / N) / (N - 1)`` of noisy S, T and N. Rows add to these, where
-they are normal, ``2 λ_j² / N`` and ``λ_i λ_j / N`` (Anderson 1963). With v_ij for the
-sum of both, first-order perturbation gives
+because ``C = (S - T Tᵀ / N) / (N - 1)`` of noisy S, T and N.
+
+By "preconditioned" the last round has the products of rows M x, whose noise does not
+depend on M, and ``C = M⁻¹ C_Mx M⁻¹``. So noise is multiplied by ``a_j = M⁻¹ w_j`` from
+both sides. With m the mean of the rows M x less the point that was subtracted, and
+``m_j = a_j m``, the entries of C_noisy have the noise
+
+    entry i, j   (τ² (‖a_i‖² ‖a_j‖² + (a_i a_j)²)
+                  + s_T² (‖a_i‖² m_j² + ‖a_j‖² m_i² + 2 (a_i a_j) m_i m_j)
+                  + s_N² (m_i m_j - λ_j [i = j])²) / N²
+
+which is the above for M = 1. Entries of one row are correlated where the a_i are not
+orthogonal, and `_Entries.of_loadings` has these covariances. M was found from the same
+rows, but does not matter for their part: without noise C is their covariance matrix
+whatever M is.
+
+Rows add to these, where they are normal, ``2 λ_j² / N`` and ``λ_i λ_j / N`` (Anderson
+1963). With v_ij for the sum of both, first-order perturbation gives
 
     var(λ_j) = v_jj       var(component j) = Σ_i v_ij / (λ_j - λ_i)² w_i w_iᵀ
 
@@ -43,8 +58,9 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
+import scipy.special
 
-from unpooled.arrays import Array, Float
+from unpooled.arrays import Array, Bool, Float
 from unpooled.linalg.settled import product
 from unpooled.results.formats import number
 
@@ -83,6 +99,8 @@ def private_errors(
     N: int,
     shift: Float[Array, " p"],
     noise: NoiseOfMoments,
+    stretch: Float[Array, "p p"] | None = None,
+    seen: Bool[Array, " k"] | None = None,
 ) -> dict[str, Any]:
     """Return standard errors and subspaces of k components, as fitted attributes.
 
@@ -98,31 +116,32 @@ def private_errors(
     N : int
         Sample size.
     shift : (p,) array
-        Mean, less the public centre.
+        Mean, less the public centre; with `stretch` that of the multiplied rows, less
+        the point that was subtracted.
     noise : NoiseOfMoments
         Of the totals.
+    stretch : (p, p) array, optional
+        M⁻¹, where totals are of rows M x. All p components are then in `axes`.
+    seen : (k,) array of bool, optional
+        Which components stand out from the noise; by default those above `SEEN` times
+        the edge of noise that is the same in all directions.
     """
     p, q = axes.shape
-    m2 = np.zeros(p)
-    m2[:q] = product(axes.T, shift[:, None])[:, 0] ** 2
+    entries = _Entries.of(axes, k, shift, noise, stretch)
     beyond = np.maximum(1.0 - np.add.reduce(axes**2, axis=1), 0.0)
-    if q < p:
-        rest = float(np.add.reduce(shift**2)) - float(np.add.reduce(m2))
-        m2[q:] = max(rest, 0.0) / (p - q)
-    # Row j has the noise of the entries (j, i), for the k components j.
-    of_noise = noise.products**2 + (m2[:k, None] + m2) * noise.sums**2
-    of_noise = (of_noise + m2[:k, None] * m2 * noise.count**2) / N**2
+    of_noise = entries.beside / N**2
     gaps = variance[:k, None] - variance
     gaps[np.arange(k), np.arange(k)] = np.inf
     with np.errstate(divide="ignore"):
-        added = np.add.reduce(of_noise / gaps, axis=1) - noise.sums**2 / N**2
-    edge = 2.0 * math.sqrt(p) * noise.products / N
-    seen = variance[:k] > SEEN * edge
+        added = np.add.reduce(of_noise / gaps, axis=1) - entries.of_mean / N**2
+    if seen is None:
+        edge = 2.0 * math.sqrt(p) * noise.products / N
+        seen = variance[:k] > SEEN * edge
     own = variance.copy()
     own[:k] = np.where(seen, variance[:k] - added, variance[:k])
     own = np.maximum(own, 0.0)
-    along = 2.0 * noise.products**2 + 4.0 * m2[:k] * noise.sums**2
-    along = (along + (m2[:k] - own[:k]) ** 2 * noise.count**2) / N**2
+    along = entries.along + (entries.squares - own[:k]) ** 2 * noise.count**2
+    along = along / N**2
     of_variance = np.sqrt(along + 2.0 * own[:k] ** 2 / N)
     # Components of noise alone stay at the values that they came with.
     distances = own[:k, None] - np.where(np.arange(p) < k, own, variance)
@@ -134,6 +153,12 @@ def private_errors(
     away = np.add.reduce(turned, axis=1)
     lost = np.minimum(away, 1.0)
     squared = product(turned[:, :q], (axes**2).T)
+    if stretch is not None:
+        # In place of what it would be if entries were uncorrelated.
+        weights = np.where(inside, 0.0, 1.0 / np.where(inside, 1.0, distances))
+        squared = entries.of_loadings(weights) / N**2
+        of_rows = weights**2 * own[:k, None] * own / N
+        squared += product(of_rows, (axes**2).T)
     if q < p:
         squared += np.add.reduce(turned[:, q:], axis=1)[:, None] / (p - q) * beyond
     error = np.sqrt(squared)
@@ -145,6 +170,92 @@ def private_errors(
         "angle_se_": np.where(seen, np.arcsin(np.sqrt(lost)), np.nan),
         "subspaces_": np.stack([first, last], axis=1),
     }
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Entries:
+    """Variances of the noise of ``N C_noisy`` in the basis of the components.
+
+    Attributes
+    ----------
+    beside : (k, p) array
+        Of the entries (j, i) of k rows; what stands at i = j is left out of all sums.
+    along : (k,) array
+        Of the entries (j, j), but for the part of N's noise.
+    squares : (k,) array
+        m_j².
+    of_mean : (k,) array
+        What ``T Tᵀ`` of noisy sums T takes off a variance on average, times N².
+    """
+
+    beside: Float[Array, "k p"]
+    along: Float[Array, " k"]
+    squares: Float[Array, " k"]
+    of_mean: Float[Array, " k"]
+    axes: Float[Array, "p q"]
+    turned: Float[Array, "p q"] | None
+    m: Float[Array, " p"]
+    noise: NoiseOfMoments
+
+    @classmethod
+    def of(
+        cls,
+        axes: Float[Array, "p q"],
+        k: int,
+        shift: Float[Array, " p"],
+        noise: NoiseOfMoments,
+        stretch: Float[Array, "p p"] | None,
+    ) -> "_Entries":
+        p, q = axes.shape
+        m, turned = np.zeros(p), None
+        if stretch is None:
+            m[:q] = product(axes.T, shift[:, None])[:, 0]
+            if q < p:
+                rest = float(np.add.reduce(shift**2)) - float(np.add.reduce(m**2))
+                m[q:] = math.sqrt(max(rest, 0.0) / (p - q))
+            lengths, inner = np.ones(p), np.zeros((k, p))
+            inner[np.arange(k), np.arange(k)] = 1.0
+        else:
+            turned = product(stretch, axes)
+            m[:] = product(turned.T, shift[:, None])[:, 0]
+            lengths = np.add.reduce(turned**2, axis=0)
+            inner = product(turned[:, :k].T, turned)
+        own, m_own = lengths[:k, None], m[:k, None]
+        products = own * lengths + inner**2
+        sums = lengths * m_own**2 + own * m**2 + 2.0 * inner * m_own * m
+        beside = products * noise.products**2 + sums * noise.sums**2
+        diagonal = np.arange(k), np.arange(k)
+        return cls(
+            beside=beside + m_own**2 * m**2 * noise.count**2,
+            along=beside[diagonal],
+            squares=m[:k] ** 2,
+            of_mean=lengths[:k] * noise.sums**2,
+            axes=axes,
+            turned=turned,
+            m=m,
+            noise=noise,
+        )
+
+    def of_loadings(self, weights: Float[Array, "k p"]) -> Float[Array, "k p"]:
+        """Return variances of ``Σ_i weights_ji noise_ij w_i``, times N²."""
+        assert self.turned is not None
+        found, noise = np.empty(weights.shape), self.noise
+        for j, weight in enumerate(weights):
+            a, m_j = self.turned[:, j], float(self.m[j])
+            B = self.axes * weight
+            # Row m of these has Σ_i w_im weight_i a_i, whose squares and products with
+            # a_j and the mean are those of the loading's noise.
+            to_rows = product(B, self.turned.T)
+            along = product(to_rows, a[:, None])[:, 0]
+            of_mean = product(B, self.m[:, None])[:, 0]
+            squares = np.add.reduce(to_rows**2, axis=1)
+            length = float(np.add.reduce(a**2))
+            products = length * squares + along**2
+            sums = m_j**2 * squares + length * of_mean**2 + 2.0 * m_j * along * of_mean
+            found[j] = products * noise.products**2 + sums * noise.sums**2
+            found[j] += (m_j * of_mean * noise.count) ** 2
+        return found
 
 
 def _subspaces(
@@ -162,6 +273,28 @@ def _subspaces(
     group = np.concatenate([[0], np.cumsum(~near)])[:most]
     first = np.searchsorted(group, group[:k], side="left")
     return first, np.searchsorted(group, group[:k], side="right") - 1
+
+
+def lost_by_clipping(C: Float[Array, "p p"], norm: float) -> float:
+    """Return the part of their mean square length that normal rows lose by clipping.
+
+    Parameters
+    ----------
+    C : (p, p) array
+        Their covariance matrix.
+    norm : float
+        The length that rows are clipped to. The squared length of a row is taken for a
+        multiple of chi-squared with the same mean and variance.
+    """
+    total = float(np.trace(C))
+    if total <= 0.0:
+        return 1.0
+    freedom = min(max(total**2 / float(np.sum(C**2)), 1.0), len(C))
+    times = norm**2 / total
+    half = 0.5 * times * freedom
+    # E max(χ² - x, 0) of f degrees of freedom is f P(χ²_{f+2} > x) - x P(χ²_f > x).
+    beyond = scipy.special.gammaincc([0.5 * freedom + 1.0, 0.5 * freedom], half)
+    return max(float(beyond[0] - times * beyond[1]), 0.0)
 
 
 def smallest_variance(p: int, N: int, noise: NoiseOfMoments) -> float:

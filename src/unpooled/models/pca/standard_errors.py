@@ -135,17 +135,22 @@ def local_influence(
     variances, loadings = np.zeros(k), np.zeros((k, X.shape[1]))
     to_scores = (axes / root[:, None]).T
     to_columns = root[:, None] * axes / spread
+    # With all components the columns themselves are weighted, in place of their scores:
+    # the coefficients of small variances are no larger than others, so that their
+    # influence has as many digits.
+    every = len(axes) == X.shape[1]
+    taken = to_scores[:, :k] if every else to_scores
     products = _Products(k, len(axes))
     # Written into again and again: new arrays would take as long as what fills them.
-    scores, space = np.empty((2, _BLOCK, len(axes)))
+    scores, space = np.empty((_BLOCK, taken.shape[1])), np.empty((_BLOCK, len(axes)))
     for x in _blocks(X, mean):
-        t = np.matmul(x, to_scores, out=scores[: len(x)])
+        t = np.matmul(x, taken, out=scores[: len(x)])
         weights = space[: len(x)]
         variances += ((t[:, :k] ** 2 - 1.0) ** 2).sum(axis=0)
         if rest.any():
             x /= spread
         for j in range(k):
-            np.multiply(t, t[:, j, None], out=weights)
+            np.multiply(x if every else t, t[:, j, None], out=weights)
             if rest[j]:
                 u = (weights * slopes[j]) @ to_columns
                 u += (rest[j] * t[:, j, None]) * x
@@ -154,7 +159,8 @@ def local_influence(
                 products.add(j, weights)
     for j in range(k):
         if not rest[j]:
-            loadings[j] = products.squares(j, slopes[j, :, None] * to_columns)
+            own = slopes[j, :, None] * to_columns
+            loadings[j] = products.squares(j, to_scores @ own if every else own)
     return {"variances": variances, "loadings": loadings}
 
 

@@ -404,6 +404,7 @@ class IterativeImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
     change_: float
 
     _missing = True
+    on_all_rows = True
     _steps = (local_counts, local_observed)
 
     def __init__(
