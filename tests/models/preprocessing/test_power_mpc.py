@@ -53,7 +53,7 @@ def test_learns_lambda_and_releases_nothing_but_signs(rows):
     }
     counted = [record.round for record in federation.rounds if record.round]
     assert counted == sorted({line.round for line in federation.ledger})
-    assert expected.rounds == len(counted) == 33 + 14 * model.n_iter_
+    assert expected.rounds == len(counted) == 12 + 5 * model.n_iter_
     assert federation.ledger.verify()
     assert np.nanstd(model.transform(rows)) == pytest.approx(1.0)
 
@@ -82,7 +82,7 @@ def test_goes_on_from_the_last_finished_batch(rows, monkeypatch):
     assert_array_equal(model.lambdas_, whole.lambdas_)
     assert model.n_iter_ == whole.n_iter_
     slopes = [x for x in federation.ledger if x.step == "power.compared_slopes"]
-    asked = len([x for x in slopes if x.direction == "out"]) / 14
+    asked = len([x for x in slopes if x.direction == "out"]) / 5
     # The batch that failed, and no other, twice.
     assert asked == whole.n_iter_ + 1
 

@@ -57,8 +57,9 @@ _BROADEST = 10
 _BELOW_FINEST = 7
 # Mean squares are cut off here, so that they fit the bits of the comparison.
 _MOST_SQUARES = 2.0**8
-# Number of comparisons in a batch at which computing and carrying take equally long.
-_AT_ONCE = 400
+# Fewer batches would save rounds and take more of the silos' time, which work on all
+# rows for each candidate; larger ones would take more of the processes' time.
+_FEWEST_BATCHES, _AT_ONCE = 8, 600
 _FEWEST_CANDIDATES = 3
 
 COLUMN = public("l", "the column of each comparison")
@@ -230,7 +231,7 @@ class SignsInSecret(Comparison):
 
     def search(self, n_columns: int, tol: float) -> SignSearch:
         """Return a search with the fewest batches that are not slow to compute."""
-        batches = 3
+        batches = _FEWEST_BATCHES
         K = candidates_for(tol, batches)
         while n_columns * K > _AT_ONCE and K > _FEWEST_CANDIDATES:
             batches += 1
