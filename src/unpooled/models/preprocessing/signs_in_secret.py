@@ -62,6 +62,9 @@ _MOST_SQUARES = 2.0**8
 _FEWEST_BATCHES, _AT_ONCE = 8, 600
 _FEWEST_CANDIDATES = 3
 
+# Number of cells of an intermediate array.
+_CELLS = 2**15
+
 COLUMN = public("l", "the column of each comparison")
 _PERIOD = public("l", "the period modulo which a column's logarithms are compared")
 _LENGTH = Polynomial(
@@ -333,10 +336,14 @@ def _spreads(
 
 
 def _by_column(X: Float[Array, "n p"], column: Int[Array, " l"]) -> Any:
-    """Yield each column, the mask of its comparisons, and φ of its observed cells."""
+    """Yield each column, some of its comparisons, and φ of its observed cells."""
     for j in np.unique(column):
         x = X[:, j]
-        yield j, column == j, log_size(x[~np.isnan(x)])
+        phi, own = log_size(x[~np.isnan(x)]), np.flatnonzero(column == j)
+        # As many circles at a time as stay in the cache.
+        at_once = max(_CELLS // max(len(phi), 1), 1)
+        for first in range(0, len(own), at_once):
+            yield j, own[first : first + at_once], phi
 
 
 def _turns(phi: Float[Array, " n"], period: Float[Array, " l"]) -> Float[Array, "l n"]:
