@@ -53,12 +53,10 @@ class Wire(Link):
         return found
 
 
-def parts_of(values, n_parties, rng):
-    """Return parts that add up to integers; a fourth party's are of nothing."""
-    two = [[rng.randrange(PRIME) for _ in values] for _ in range(2)]
-    last = [(v - a - b) % PRIME for v, a, b in zip(values, *two, strict=True)]
-    drawn = [*two, last, [rng.randrange(PRIME) for _ in values]]
-    return [np.array(part, dtype=object) for part in drawn[:n_parties]]
+def parts_of(values, n_parties):
+    """Return parts that add up to integers and are no noise; a fourth counts nothing."""
+    each = [(5, 7, v - 12, 3) for v in values]
+    return [np.array([e[i] for e in each], dtype=object) for i in range(n_parties)]
 
 
 def run(values, bits, n_parties=3, number=0):
@@ -66,7 +64,7 @@ def run(values, bits, n_parties=3, number=0):
     pairs = itertools.permutations(range(n_parties), 2)
     queues = {pair: asyncio.Queue() for pair in pairs}
     wires = [Wire(i, n_parties, queues, number) for i in range(n_parties)]
-    parts = parts_of(values, n_parties, random.Random(number))
+    parts = parts_of(values, n_parties)
 
     async def together():
         both = zip(wires, parts, strict=True)
@@ -169,7 +167,7 @@ def test_parties_0_and_1_receive_noise(drawn, party, value):
         assert scipy.stats.kstest(level, "uniform").pvalue > LEVEL
     own = protocol._under_zeros(
         wires[party],
-        parts_of([value] * n, 3, random.Random(11 - value))[party],
+        parts_of([value] * n, 3)[party],
         {
             absent: protocol.key_cipher(key, b"signs")
             for absent, key in wires[party].seeds().items()
@@ -183,6 +181,28 @@ def test_parties_0_and_1_receive_noise(drawn, party, value):
         dealt = np.frombuffer(wires[1].received[1, 2][n * 66 :], np.uint8)
         counts = np.bincount(dealt, minlength=251)
         assert scipy.stats.chisquare(counts).pvalue > LEVEL
+
+
+def test_no_share_of_a_difference_tells_its_bit(drawn):
+    """Party 2 knows the shares of bits of r, so it could divide by what it guesses."""
+    n, value = 400, -1
+    (first, second), w = differences(value, number=3, n=n, bits=2)
+    _, wires = run([value] * n, 2, number=3)
+    dealt = np.frombuffer(wires[1].received[1, 2][n * 66 :], np.uint8)
+    theirs = dealt.reshape(n, 2).astype(int)[:, 1]
+    cipher = protocol.key_cipher(wires[2].seeds()[1], b"signs")
+    protocol._drawn(cipher, PRIME, n)
+    own = protocol._uniform(cipher, 251, (n, 2))[:, 1]
+    first, second, found = first.astype(int), second.astype(int), np.zeros(n, bool)
+    # At the highest place there is no bit above, so shares are those of a bit of c.
+    for d, bit, place in itertools.product((1, -1), (0, 1), (0, 1)):
+        parts = 1 + d * bit - d * own, -d * theirs
+        product = first[:, place] * parts[1] - second[:, place] * parts[0]
+        found |= product % 251 == 0
+    # A 0 is known to be one. Elsewhere eight guesses are right by chance.
+    found = found[(w != 0).all(axis=1)]
+    assert len(found) > n / 3
+    assert scipy.stats.binomtest(int(found.sum()), len(found), 8 / 251).pvalue > LEVEL
 
 
 def test_numbers_other_than_0_are_uniform():
