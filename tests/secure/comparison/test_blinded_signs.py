@@ -54,7 +54,7 @@ class Wire(Link):
 
 
 def parts_of(values, n_parties):
-    """Return parts that add up to integers and are no noise; a fourth counts nothing."""
+    """Return parts that add up to integers and are no noise; a fourth is left out."""
     each = [(5, 7, v - 12, 3) for v in values]
     return [np.array([e[i] for e in each], dtype=object) for i in range(n_parties)]
 
