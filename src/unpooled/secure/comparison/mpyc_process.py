@@ -71,7 +71,7 @@ async def _serve(mpc: Any, sent: list[int], answers: TextIO) -> None:
         after = _cost(mpc, sent)
         spent = [b - a for a, b in zip(before, after, strict=True)]
         # Where not every party sends to every other in a round, the program counts.
-        spent[0] = found.pop("rounds", spent[0])
+        spent[0] = float(found.pop("rounds", spent[0]))
         line = json.dumps({"found": found, "spent": spent})
         print(line, file=answers, flush=True)
 
