@@ -48,7 +48,7 @@ class ExactRounds(RoundRunner):
         if step.computation is None:
             self.rounds += 1
             return {name: sum(f[name] for f in found) for name in found[0]}
-        self.rounds += step.computation.rounds
+        self.rounds += step.computation.rounds(3)
         integers = [step.computation.integers(f) for f in found]
         totals = [
             [sum(entries) for entries in zip(*rows, strict=True)]

@@ -191,7 +191,8 @@ class Comparisons:
         words = _common_words(replies, computation.forms(shapes))
         exchanged, sent = _rounds_and_bytes(replies)
         # A batch of comparisons has a round for each message between processes.
-        rounds = exchanged if computation.rounds > 1 else 1
+        several = computation.rounds(len(self._members)) > 1
+        rounds = exchanged if several else 1
         records = [
             RoundRecord(
                 round=first_round + turn,

@@ -185,7 +185,9 @@ class Coordinator(RoundRunner):
             **self._opened_rounds.due(self._session, step.name),
         )
         inboxes = self._relay.deliver(step)
-        lines = lines_of_all(request, step, sizes, self.protection, inboxes)
+        lines = lines_of_all(
+            request, step, sizes, self.protection, inboxes, self.roster.n_computing
+        )
         messages = dict.fromkeys(self.parties, encode(*request.as_message()))
         for party, inbox in inboxes.items():
             messages[party] = encode(*replace(request, inbox=inbox).as_message())

@@ -367,7 +367,13 @@ class Session:
                 header["checks"] = self._checks(asked.request, arrays)
         self._view_arrays |= view_arrays(request.operations)
         lines = ledger_lines(
-            request, step, sizes, self.protection, self.parties, self.party
+            request,
+            step,
+            sizes,
+            self.protection,
+            self.parties,
+            self.party,
+            self._roster.part(self.parties).n_computing,
         )
         opened = opened_by(step, asked.request, sizes, self.parties, totals)
         leaves = {name: forms[name] for name in step.leaves}

@@ -20,6 +20,7 @@ from unpooled.protocol.request import Request, Veiled
 from unpooled.protocol.step import Step, find_step
 from unpooled.protocol.view_operations import Derive, array_digest, array_key
 from unpooled.protocol.wire_format import WireFormat
+from unpooled.secure.keys.roster import FEWEST_COMPUTING
 
 # Most lines of its own ledger that a silo puts into one reply.
 LINES_OF_A_REPLY = 1_000
@@ -39,6 +40,7 @@ def ledger_lines(
     protection: str,
     parties: tuple[str, ...],
     party: str = "",
+    n_computing: int = FEWEST_COMPUTING,
 ) -> Lines:
     """Return the lines of a round in their order: arrays received, then arrays sent.
 
@@ -52,6 +54,8 @@ def ledger_lines(
         All parties of the session; their number sets the room in the wide code.
     party : str
         The party whose lines these are, which matters where it has neighbours.
+    n_computing : int
+        Number of computing parties, by which a comparison takes rounds.
     """
     line = partial(Release, study=request.study, round=request.round, parties=parties)
     peers = (request.topology or {}).get(party, ())
@@ -71,7 +75,7 @@ def ledger_lines(
             # Shares, to the other parties: no array of the message.
             shares = sent(
                 dtype=f"int{step.computation.bits}",
-                bytes=step.computation.bytes(name, form.shape, len(parties)),
+                bytes=step.computation.bytes(name, form.shape, n_computing),
                 visibility=step.verb,
                 direction="out",
             )
@@ -94,7 +98,8 @@ def ledger_lines(
         )
         lines.append((released, name))
     # A batch of comparisons takes many rounds, each with a line of its own.
-    turns = step.computation.rounds if step.computation is not None else 1
+    computation = step.computation
+    turns = 1 if computation is None else computation.rounds(n_computing)
     last, source = lines[-1]
     later = range(request.round + 1, request.round + turns)
     return [*lines, *((replace(last, round=number), source) for number in later)]
@@ -196,6 +201,7 @@ def lines_of_all(
     sizes: Mapping[str, Mapping[str, int]],
     protection: str,
     inboxes: Mapping[str, Mapping[str, Sealed]] = NOTHING,
+    n_computing: int = FEWEST_COMPUTING,
 ) -> Lines:
     """Return the lines of a round at all parties, one for each shape of an array.
 
@@ -207,6 +213,8 @@ def lines_of_all(
         for.
     inboxes : mapping of str to mapping
         By party, the sealed arrays of its neighbours; `inbox` of its request.
+    n_computing : int
+        Number of computing parties.
     """
     parties = tuple(sizes)
     alike: dict[tuple[Any, ...], list[str]] = {}
@@ -219,7 +227,9 @@ def lines_of_all(
         first = members[0]
         of_first = replace(request, inbox=inboxes.get(first, {}))
         written.append(
-            ledger_lines(of_first, step, sizes[first], protection, parties, first)
+            ledger_lines(
+                of_first, step, sizes[first], protection, parties, first, n_computing
+            )
         )
     merged: Lines = []
     for same in zip(*written, strict=True):

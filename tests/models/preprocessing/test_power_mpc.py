@@ -10,6 +10,7 @@ from optima import is_optimal
 from unpooled import Policy, PowerTransformer, partition_rows, plan, simulate
 from unpooled.coordinator.coordinator import Coordinator
 from unpooled.errors import AggregationError
+from unpooled.federation import local
 from unpooled.models.preprocessing import signs_in_secret
 from unpooled.protocol.message import decode
 from unpooled.secure.comparison.polynomial import Polynomial
@@ -53,7 +54,7 @@ def test_learns_lambda_and_releases_nothing_but_signs(rows):
     }
     counted = [record.round for record in federation.rounds if record.round]
     assert counted == sorted({line.round for line in federation.ledger})
-    assert expected.rounds == len(counted) == 33 + 14 * model.n_iter_
+    assert expected.rounds == len(counted) == 12 + 5 * model.n_iter_
     assert federation.ledger.verify()
     assert np.nanstd(model.transform(rows)) == pytest.approx(1.0)
 
@@ -82,7 +83,7 @@ def test_goes_on_from_the_last_finished_batch(rows, monkeypatch):
     assert_array_equal(model.lambdas_, whole.lambdas_)
     assert model.n_iter_ == whole.n_iter_
     slopes = [x for x in federation.ledger if x.step == "power.compared_slopes"]
-    asked = len([x for x in slopes if x.direction == "out"]) / 14
+    asked = len([x for x in slopes if x.direction == "out"]) / 5
     # The batch that failed, and no other, twice.
     assert asked == whole.n_iter_ + 1
 
@@ -138,6 +139,19 @@ def test_a_committee_computes_for_many_silos(rows):
     (first, *_), = [[s for s in here.wire.of_kind("released") if s[0] == "s6"
                      and decode(s[1]).header.get("shares")]]  # fmt: skip
     assert set(decode(first[1]).header["shares"]) == computed
+
+
+@pytest.mark.slow
+def test_a_committee_of_three_takes_the_rounds_of_three(rows, monkeypatch):
+    monkeypatch.setattr(local, "MOST_COMPUTING", 3)
+    federation = simulate(partition_rows(rows, 7), policy={"min_own_cells": 1})
+    planned = plan(PowerTransformer(**OPTIONS), federation)
+
+    model = PowerTransformer(**OPTIONS).fit(federation)
+
+    assert "computed by the committee silo1, silo2, silo3" in planned.notes[0]
+    rounds = len({line.round for line in federation.ledger})
+    assert rounds == planned.rounds == 12 + 5 * model.n_iter_
 
 
 def test_many_silos_without_a_committee_are_refused(rows):

@@ -84,10 +84,43 @@ def test_signs_about_zero_and_at_the_ends_of_the_ring(parties):
 @pytest.mark.parametrize("bits", [63, 127, 207])
 @pytest.mark.parametrize("degree", [1, 2, 3])
 def test_rounds_and_bytes_are_the_ones_planned(parties, bits, degree):
+    check_cost(parties, bits, degree)
+
+
+def check_cost(parties, bits, degree):
     one = Polynomial({("a",) * degree: 1.0}, {"a": 1}, fraction=8, bits=bits)
-    for _, (rounds, sent, _) in ask(parties, one, [{"a": np.ones(30)}] * 3):
-        assert rounds == one.rounds
-        assert sent == pytest.approx(one.rounds * one.bytes("s", (30,), 3), rel=0.1)
+    m, values = len(parties), [{"a": np.ones(30)}] * len(parties)
+    spent = [cost for _, cost in ask(parties, one, values)]
+    # Both are of the party with the most.
+    assert max(round(rounds) for rounds, _, _ in spent) == one.rounds(m)
+    planned = one.rounds(m) * one.bytes("s", (30,), m)
+    assert max(sent for _, sent, _ in spent) == pytest.approx(planned, rel=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("m", [4, 5])
+def test_four_and_five_parties_find_the_same_signs(m):
+    parties = began(m)
+    try:
+        for party in parties:
+            party.tested()
+        rng = np.random.default_rng(m)
+        values = [{"a": rng.normal(size=40)} for _ in parties]
+        square = Polynomial({("a", "a"): 1.0, (): -1.0}, {"a": 1}, fraction=8, bits=63)
+        rows = [square.integers(own)[0] for own in values]
+        exact = [sum(entries) ** 2 < 2**16 for entries in zip(*rows, strict=True)]
+        for negative, _ in ask(parties, square, values):
+            assert negative.tolist() == exact
+        for degree in (1, 3):
+            check_cost(parties, 127, degree)
+    finally:
+        for party in parties:
+            party.close()
+
+
+def test_more_bits_than_three_parties_compare_are_refused():
+    with pytest.raises(ValueError, match="bits=250: at most 249"):
+        Polynomial({("a",): 1.0}, {"a": 1}, fraction=8, bits=250)
 
 
 @pytest.mark.slow

@@ -38,7 +38,7 @@ from unpooled.protocol.request import Request, Veiled, view_arrays
 from unpooled.protocol.step import Declared, Step
 from unpooled.protocol.view_operations import Operation, Rows, rows_digest
 from unpooled.protocol.wire_format import WireFormat
-from unpooled.secure.keys.roster import MOST_COMPUTING, Roster
+from unpooled.secure.keys.roster import FEWEST_COMPUTING, MOST_COMPUTING, Roster
 
 # Stands for N: a plan does not collect numbers of rows.
 _PLACEHOLDER_ROWS = 10**6
@@ -176,18 +176,27 @@ class DryRun(RoundRunner):
             self._requested.add(key)
             self.requests.append((request, call.needs))
         inboxes = self._relay.deliver(step)
-        lines = lines_of_all(request, step, sizes, self.protection, inboxes)
+        lines = lines_of_all(
+            request, step, sizes, self.protection, inboxes, self._n_computing
+        )
         self.lines += [line for line, _ in lines]
         if call.topology is not None:
             self._relay.carry(step, call.topology, sizes, None)
             return {}
         of_total = sizes[self.parties[0]]
         if step.computation is not None:
-            self._round += step.computation.rounds - 1
+            self._round += step.computation.rounds(self._n_computing) - 1
             return dict(step.computation.placeholders(step.shapes(of_total)))
         if step.verb == "disclosed":
             return {party: self._values(request, step, sizes[party]) for party in sizes}
         return self._values(request, step, of_total)
+
+    @property
+    def _n_computing(self) -> int:
+        """Number of computing parties: of more than five, five if none are named."""
+        if self.roster is not None:
+            return self.roster.n_computing
+        return min(max(len(self.parties), FEWEST_COMPUTING), MOST_COMPUTING)
 
     def _words(
         self, request: Request, step: Step, sizes: Mapping[str, Mapping[str, int]]

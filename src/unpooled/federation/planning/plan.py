@@ -14,7 +14,7 @@ from unpooled.protocol.privacy_cost import Spent, spent
 if TYPE_CHECKING:
     import pandas as pd
 
-# Work of a computing process for what it sends: 0.2 to 0.25 s for 1 MB, measured.
+# Work of a computing process for what it sends: 0.1 to 0.25 s for 1 MB, measured.
 _SECONDS_PER_BYTE = 2.5e-7
 
 

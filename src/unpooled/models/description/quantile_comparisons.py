@@ -26,7 +26,7 @@ from unpooled.protocol.step import Polynomial, compared, public, release
 _FEWER = Polynomial({("fewer",): 1.0}, {"fewer": 1}, fraction=20, bits=63)
 # Every value lies between them, and a candidate is no larger.
 _MOST = float(np.finfo(float).max)
-# Levels of eight parts: 2^-12 of the first brackets. More would take minutes.
+# Levels of eight parts: 2^-12 of the first brackets.
 _LEVELS = 4
 
 

@@ -5,7 +5,7 @@
       5 rounds         silos ── counts below candidates ────────> to the parties alone
       last round       silos ── the quantiles that follow ──────> opened
     comparison="mpc"
-      32 rounds        counts, and by comparisons centre and spread of φ
+      11 rounds        counts, and by comparisons centre and spread of φ
       8 batches        by comparisons: which parts of a bracket have enough values, and
                        in which of these a quantile lies
 
@@ -183,7 +183,7 @@ class Quantiles(FederatedEstimator):
         How silos search. "summed" adds counts below candidates, and the totals are
         opened in the silos alone, whose programs find the same brackets. "mpc" opens no
         count to anybody: silos compare in secret, which needs three silos or more and
-        the extra `mpc`, and takes seconds to minutes.
+        the extra `mpc`, and takes seconds.
     min_rows : int, default 10
         How many values at least lie in the final bracket of a quantile, and at or
         beyond it on either side. No silo takes fewer than its own `min_rows`, unless

@@ -199,9 +199,9 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
     comparison : {"mpc", "summed"}, default "mpc"
         How the sign of the likelihood's slope is computed. "mpc" computes it by secure
         multi-party computation, which needs three silos or more and the extra `mpc`;
-        nothing but signs is opened, and a batch of candidates takes 14 rounds. "summed"
-        opens five sums at every candidate λ as totals over all silos; a batch takes one
-        round, and everybody sees these totals.
+        nothing but signs is opened, and a batch of candidates takes 5 rounds, or 14
+        where five silos compute. "summed" opens five sums at every candidate λ as
+        totals over all silos; a batch takes one round, and everybody sees these totals.
     tol : float, default 7.450580596923828e-9
         Width of the interval that λ is narrowed to, in units of max(1/s, abs(λ)), where
         s is the standard deviation of φ = sgn(x) log(1 + |x|). The default is 2^-27.
@@ -378,8 +378,8 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         columns = f"{federation.n_features} column{'s' * (federation.n_features > 1)}"
         return (
             f"comparing {columns} in secret takes {seconds:,.0f} s and more, by the "
-            f'processors of the silos; it opens signs alone. comparison="summed" is '
-            f"about a hundred times as fast, and opens 50 to 100 totals of each "
+            f'processors of the silos; it opens signs alone. comparison="summed" takes '
+            f"a fifth of the rounds, and opens 50 to 100 totals of each "
             f"column, which tell the shape of its pooled distribution, and no row."
         )
 

@@ -57,9 +57,13 @@ _BROADEST = 10
 _BELOW_FINEST = 7
 # Mean squares are cut off here, so that they fit the bits of the comparison.
 _MOST_SQUARES = 2.0**8
-# Number of comparisons in a batch at which computing and carrying take equally long.
-_AT_ONCE = 400
+# Fewer batches would save rounds and take more of the silos' time, which work on all
+# rows for each candidate; larger ones would take more of the processes' time.
+_FEWEST_BATCHES, _AT_ONCE = 8, 600
 _FEWEST_CANDIDATES = 3
+
+# Number of cells of an intermediate array.
+_CELLS = 2**15
 
 COLUMN = public("l", "the column of each comparison")
 _PERIOD = public("l", "the period modulo which a column's logarithms are compared")
@@ -230,7 +234,7 @@ class SignsInSecret(Comparison):
 
     def search(self, n_columns: int, tol: float) -> SignSearch:
         """Return a search with the fewest batches that are not slow to compute."""
-        batches = 3
+        batches = _FEWEST_BATCHES
         K = candidates_for(tol, batches)
         while n_columns * K > _AT_ONCE and K > _FEWEST_CANDIDATES:
             batches += 1
@@ -332,10 +336,14 @@ def _spreads(
 
 
 def _by_column(X: Float[Array, "n p"], column: Int[Array, " l"]) -> Any:
-    """Yield each column, the mask of its comparisons, and φ of its observed cells."""
+    """Yield each column, some of its comparisons, and φ of its observed cells."""
     for j in np.unique(column):
         x = X[:, j]
-        yield j, column == j, log_size(x[~np.isnan(x)])
+        phi, own = log_size(x[~np.isnan(x)]), np.flatnonzero(column == j)
+        # As many circles at a time as stay in the cache.
+        at_once = max(_CELLS // max(len(phi), 1), 1)
+        for first in range(0, len(own), at_once):
+            yield j, own[first : first + at_once], phi
 
 
 def _turns(phi: Float[Array, " n"], period: Float[Array, " l"]) -> Float[Array, "l n"]:

@@ -47,14 +47,13 @@ class JointComputation(ABC):
     def names(self) -> tuple[str, ...]:
         """Names of the totals, in order."""
 
-    @property
     @abstractmethod
-    def rounds(self) -> int:
-        """Number of the ledger's rounds that the computation takes."""
+    def rounds(self, n_computing: int) -> int:
+        """Return the number of the ledger's rounds among so many computing parties."""
 
     @abstractmethod
-    def bytes(self, name: str, shape: Shape, n_parties: int) -> int:
-        """Return roughly the bytes that a party sends for one declared array."""
+    def bytes(self, name: str, shape: Shape, n_computing: int) -> int:
+        """Return roughly the bytes that a party sends in a round for one array."""
 
     def messages(self, name: str, shape: Shape) -> int:
         """Return how many messages processes send within a round for one array."""

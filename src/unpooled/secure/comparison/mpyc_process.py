@@ -15,18 +15,26 @@ pickles run code: here every use of pickle raises an error.
 
 import asyncio
 import json
+import math
 import os
 import ssl
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TextIO
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TextIO, final
 
 import numpy as np
 
+from unpooled.arrays import Array
+from unpooled.secure.comparison.blinded_signs import ROUNDS, Link, blinded_signs
 from unpooled.secure.comparison.matrix_powers import eigenpairs
+from unpooled.secure.comparison.polynomial import rounds_before
 
+# Values at 1, 2 and 3 of a polynomial of degree 2, so weighted, add up to that at 0.
+_WEIGHTS = 3, -3, 1
+# Bytes of a key of the comparisons' random numbers.
+_SEED_BYTES = 32
 # With --mix32-64bit, arrays of peers are read as numbers, without these functions.
 _FORBIDDEN = ("loads", "load", "Unpickler")
 
@@ -62,6 +70,8 @@ async def _serve(mpc: Any, sent: list[int], answers: TextIO) -> None:
         found = await _COMPUTATIONS[batch["computation"]](mpc, batch)
         after = _cost(mpc, sent)
         spent = [b - a for a, b in zip(before, after, strict=True)]
+        # Where not every party sends to every other in a round, the program counts.
+        spent[0] = float(found.pop("rounds", spent[0]))
         line = json.dumps({"found": found, "spent": spent})
         print(line, file=answers, flush=True)
 
@@ -75,29 +85,85 @@ def _read(loop: Any, batches: "asyncio.Queue[dict[str, Any]]") -> None:
 
 async def _signs(mpc: Any, batch: dict[str, Any]) -> dict[str, Any]:
     """Return whether each value of the polynomial of the totals is negative."""
-    kind = mpc.SecInt(batch["bits"])
+    kind, terms = mpc.SecInt(batch["bits"]), batch["terms"]
     integers = np.array([list(map(int, row)) for row in batch["values"]], dtype=object)
+    if mpc.threshold > 1:
+        value = _added(_multiplied(mpc, _total(mpc, kind, integers), terms, 1), terms)
+        opened = await mpc.output(mpc.np_sgn(value, LT=True))
+        return {"negative": [int(sign) != 0 for sign in np.asarray(opened).reshape(-1)]}
+    link = _MpycLink(mpc, int(kind.field.modulus))
+    degree = max(len(rows) for _, rows in terms)
+    if rounds := rounds_before(degree, link.n_parties):
+        factors = _multiplied(mpc, _total(mpc, kind, integers), terms, 2)
+        # The last product of each term is that of shares, each party's own.
+        shares = await mpc.gather(factors)
+        own = [[math.prod(share.value for share in row)] for row in shares]
+        parts = _added(own, terms) * ([*_WEIGHTS, 0][mpc.pid])
+    else:
+        # Nothing is multiplied: the parties' integers are parts of the polynomial.
+        public = 1 if mpc.pid == 0 else 0
+        own = [[integers[rows[0]] if rows else public] for _, rows in terms]
+        parts = _added(own, terms)
+    parts = np.broadcast_to(parts, integers.shape[1:])
+    negative = await blinded_signs(link, parts, batch["bits"])
+    return {"negative": negative.tolist(), "rounds": rounds + ROUNDS}
+
+
+def _total(mpc: Any, kind: Any, integers: Array) -> Any:
+    """Return the sum of all parties' integers in shares."""
     shared = mpc.input(kind.array(integers))
-    total = sum(shared[1:], shared[0])
-    value = _polynomial(mpc, total, batch["terms"])
-    opened = await mpc.output(mpc.np_sgn(value, LT=True))
-    return {"negative": [int(sign) != 0 for sign in np.asarray(opened).reshape(-1)]}
+    return sum(shared[1:], shared[0])
 
 
-def _polynomial(mpc: Any, total: Any, terms: list[Any]) -> Any:
-    """Return the polynomial of the rows of `total`, in one round per pairing."""
+def _multiplied(mpc: Any, total: Any, terms: list[Any], most: int) -> list[list[Any]]:
+    """Return the factors of each term, multiplied until so many are left."""
     factors = [[total[i] for i in rows] for _, rows in terms]
-    while any(len(row) > 1 for row in factors):
-        pairs = [(t, row[0], row[1]) for t, row in enumerate(factors) if len(row) > 1]
+    while any(len(row) > most for row in factors):
+        pairs = [(t, *row[:2]) for t, row in enumerate(factors) if len(row) > most]
         # One product of stacked arrays sends one message for all of them.
         left, right = (mpc.np_stack([pair[side] for pair in pairs]) for side in (1, 2))
         products = left * right
         for k, (t, _, _) in enumerate(pairs):
             factors[t] = [*factors[t][2:], products[k]]
+    return factors
+
+
+def _added(factors: list[list[Any]], terms: list[Any]) -> Any:
+    """Return the sum of terms, each of which has one factor left or none."""
     value = 0
     for (coefficient, _), row in zip(terms, factors, strict=True):
         value = value + (row[0] * int(coefficient) if row else int(coefficient))
     return value
+
+
+@final
+class _MpycLink(Link):
+    """Connections to the other parties by the messages of MPyC, under its keys."""
+
+    def __init__(self, mpc: Any, modulus: int) -> None:
+        self._mpc, self.party, self.modulus = mpc, mpc.pid, modulus
+        self.n_parties = len(mpc.parties)
+
+    def seeds(self) -> Mapping[int, bytes]:
+        """Return what the key gives that all parties but one have, for each of them."""
+        # MPyC's counter is the same at all parties, and used once.
+        counter = self._mpc._prss_uci()
+        return {
+            absent: prf(counter).to_bytes(_SEED_BYTES, "little")
+            for members, prf in self._mpc.prfs(1 << 8 * _SEED_BYTES).items()
+            for absent in set(range(self.n_parties)) - set(members)
+        }
+
+    async def swapped(
+        self, sent: Mapping[int, bytes], senders: Sequence[int] = ()
+    ) -> list[bytes]:
+        """Send messages by party, and return those of the senders."""
+        # The counter is also the label of a message.
+        self._mpc._program_counter[0] += 1
+        for party, message in sent.items():
+            self._mpc._send_message(party, message)
+        waiting = [self._mpc._receive_message(party) for party in senders]
+        return await self._mpc.gather(waiting)
 
 
 _COMPUTATIONS: Mapping[str, Callable[[Any, dict[str, Any]], Awaitable[Any]]] = {

@@ -13,6 +13,7 @@ import numpy as np
 
 from unpooled.arrays import Array
 from unpooled.errors import AggregationError
+from unpooled.secure.comparison.blinded_signs import MOST_BITS, ROUNDS
 from unpooled.secure.comparison.joint_computation import (
     STATISTICAL_BITS,
     JointComputation,
@@ -23,8 +24,8 @@ from unpooled.secure.comparison.joint_computation import (
 
 # The array of signs in a reply of a party that computes.
 _SIGNS = "negative"
-# Rounds besides the products of the polynomial and the tree over the bits: shares of
-# the input, random bits, opened differences, and the signs.
+# Rounds of MPyC's comparison besides the products of the polynomial and the tree over
+# the bits: shares of the input, random bits, opened differences, and the signs.
 _OTHER_ROUNDS = 4
 
 
@@ -42,7 +43,8 @@ class Polynomial(JointComputation):
     fraction : int
         Bits after the binary point of a total of weight 1.
     bits : int
-        Bits of the ring: totals and their polynomial are below 2^(bits - 1).
+        Bits of the ring, at most 249: totals and their polynomial are below
+        2^(bits - 1).
     """
 
     terms: Mapping[tuple[str, ...], float]
@@ -51,25 +53,49 @@ class Polynomial(JointComputation):
     bits: int
     verb = "compared"
 
+    def __post_init__(self) -> None:
+        """Refuse more bits than three parties compare.
+
+        Raises
+        ------
+        ValueError
+            When a declaration has more than 249 bits.
+        """
+        if self.bits > MOST_BITS:
+            raise ValueError(f"bits={self.bits}: at most {MOST_BITS}")
+
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the totals, in order."""
         return tuple(self.weights)
 
-    @property
-    def rounds(self) -> int:
-        """Rounds of a batch of comparisons, whatever their number."""
-        degree = max(len(names) for names in self.terms)
+    def rounds(self, n_computing: int) -> int:
+        """Return the rounds of a batch of comparisons, whatever their number."""
+        if _is_blinded(n_computing):
+            return rounds_before(self._degree, n_computing) + ROUNDS
         tree = math.ceil(math.log2(self.bits + 1))
-        return _OTHER_ROUNDS + tree + math.ceil(math.log2(max(degree, 1)))
+        return _OTHER_ROUNDS + tree + math.ceil(math.log2(max(self._degree, 1)))
 
-    def bytes(self, name: str, shape: Shape, n_parties: int) -> int:
+    def bytes(self, name: str, shape: Shape, n_computing: int) -> int:
         """Return roughly the bytes that a party sends in a round of a batch."""
-        # For each bit a random bit, its square, and a node of the tree: about two field
-        # elements for each peer, as measured.
+        n, peers = math.prod(shape), n_computing - 1
         element = (self.bits + STATISTICAL_BITS + 9) // 8
-        batch = 2 * math.prod(shape) * (n_parties - 1) * element * self.bits
-        return batch // self.rounds
+        if _is_blinded(n_computing):
+            # Of the party that sends most: shares, its parts of c, and shares of bits.
+            products = sum(max(len(names) - 2, 0) for names in self.terms)
+            shared = (len(self.weights) + products) * peers
+            if not rounds_before(self._degree, n_computing):
+                shared = 0
+            batch = n * ((shared + 2) * element + self.bits)
+        else:
+            # For each bit a random bit, its square, and a node of the tree: about two
+            # field elements for each peer, as measured.
+            batch = 2 * n * peers * element * self.bits
+        return batch // self.rounds(n_computing)
+
+    @property
+    def _degree(self) -> int:
+        return max(len(names) for names in self.terms)
 
     def input_shape(self, shapes: Shapes) -> Shape:
         """Return the shape of each total: that of the signs."""
@@ -129,3 +155,17 @@ class Polynomial(JointComputation):
 
 def _rounded(value: float, shift: int) -> int:
     return round(math.ldexp(value, shift))
+
+
+def rounds_before(degree: int, n_computing: int) -> int:
+    """Return the rounds after which three parties have parts of a polynomial.
+
+    One is for shares of the totals, and others for products but the last. None is
+    needed where the totals are not multiplied and are those of three parties alone.
+    """
+    return 0 if degree <= 1 and n_computing == 3 else max(degree - 1, 1)
+
+
+def _is_blinded(n_computing: int) -> bool:
+    """Return whether `blinded_signs` protects from as many parties as shares do."""
+    return (n_computing - 1) // 2 == 1

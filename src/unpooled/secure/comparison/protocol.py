@@ -2,15 +2,16 @@
 
     each party   integers of its own part, masked ── Shamir shares ──> all processes
     processes    F = polynomial of the totals, in a ring that represents it exactly
-    opened       whether F < 0, and nothing else
+    opened       whether F < 0, and nothing else   (`blinded_signs`)
     or           leading eigenpairs of a total   (`shared_eigenpairs`, `matrix_powers`)
 
 The arithmetic is MPyC's `SecInt`, exact integers under Shamir's scheme with an honest
-majority: fewer than half of the computing parties together learn nothing but the
-result, up to a statistical distance of 2^-64 for each comparison, and for all of the
-eigenpairs. A majority can reconstruct
-the inputs of the others, which are under the masks of
-`unpooled.secure.comparison.integer_masks`. Two parties have no honest majority, so at
+majority: fewer than half of the computing parties, which follow the protocol, together
+learn nothing but the result, up to a statistical distance of 2^-64 for each comparison,
+and for all of the eigenpairs. A majority can reconstruct the inputs of the others,
+which are under the masks of `unpooled.secure.comparison.integer_masks`. Three or four
+parties, of which no two may collude, compute signs as in `blinded_signs`; five do by
+MPyC's comparison. Two parties have no honest majority, so at
 least three must compute. Shares travel under TLS, with certificates that the parties
 make for the session and send to each other encrypted under their pairwise keys.
 

@@ -70,22 +70,21 @@ class SharedEigenpairs(JointComputation):
         """Name of the one total."""
         return (self.name,)
 
-    @property
-    def rounds(self) -> int:
-        """One: messages between processes are no rounds of the coordinator's."""
+    def rounds(self, n_computing: int) -> int:
+        """Return 1: messages between processes are no rounds of the coordinator's."""
         return 1
 
-    def bytes(self, name: str, shape: Shape, n_parties: int) -> int:
+    def bytes(self, name: str, shape: Shape, n_computing: int) -> int:
         """Return roughly the bytes that a party sends: most of them for the vectors."""
         element = (BITS + HIDING_BITS + 12) // 8
         if name != self.vectors:
             # The last product of each quotient, and its value.
-            return 2 * shape[0] * element * (n_parties - 1)
+            return 2 * shape[0] * element * (n_computing - 1)
         k, p = shape
         of_powers = (2 * SQUARINGS + 2) * p * (p + 1) // 2 + p * p
         # Other messages have two numbers; a comparison two for each bit.
         others = 2 * self.messages(name, shape) // k + 2 * FRACTION
-        return k * (of_powers + others) * element * (n_parties - 1)
+        return k * (of_powers + others) * element * (n_computing - 1)
 
     def messages(self, name: str, shape: Shape) -> int:
         """Return the messages to each peer: all of them for the vectors."""

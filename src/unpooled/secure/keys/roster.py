@@ -108,6 +108,11 @@ class Roster(Mapping[str, bytes]):
         everybody = tuple(self) if len(self) <= MOST_COMPUTING else ()
         return self.pinned_committee or everybody
 
+    @property
+    def n_computing(self) -> int:
+        """Number of computing parties, the coordinator beside two included."""
+        return max(len(self.committee), FEWEST_COMPUTING)
+
     def part(self, parties: Iterable[str]) -> "Roster":
         """Return the roster of some parties, with the committee if all of it is in.
 
