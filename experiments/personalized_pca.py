@@ -84,8 +84,7 @@ losses.
   seed.
 - **There the shared components are not determined**: a silo that has a direction of its
   own loses nothing if that direction is called shared, and the planted ones have a
-  variance of 0.0001 above noise. The objective of the gradient search, whose own
-  components are at their best, is as good at the end of its search.
+  variance of 0.0001 above noise. The gradient search ends at others as well.
 - **At 0.5 they are determined**, and the methods agree. With few rows a silo's own
   components are far from the planted ones by any method, since ten of them have little
   more variance than noise; the shared ones, which all silos find together, are near.

@@ -35,18 +35,20 @@ squares of ``r² d_i / λ_i``, with ``d_i² = λ_i / f`` and r² what is left of
 square length; those not seen yet, up to the number wanted, by ``r² / (e / 2)`` or more.
 The floor with the smallest sum over the wanted directions is taken.
 
-How short rows are clipped. Where noise is large, to 0.7 of their root mean square
-length: half of the mean square, at which nearly all rows have the same length. Of
-elliptically distributed rows that turns no direction, and the noise is half. S is then
-too small as a whole, and is scaled to the mean square length of the first round.
+How short rows are clipped. Where noise matters, to their root mean square length, and
+where its edge is above five times the mean variance to 0.7 of that, at which nearly all
+rows have the same length and the noise is half. Of elliptically distributed rows that
+turns no direction; of others the noise is then the larger error. S is too small as a
+whole, and is scaled to the mean square length of the first round.
 
 What becomes of both S. Entry by entry, in the basis in which M is diagonal, they are
 averaged with weights in inverse proportion to the variances of their noise. Row i of
 the result has the noise n_i in its sum of squares, and a signal of s_i, estimated by
 difference and moved towards the mean over all rows by as much as these differ by chance
 alone (empirical Bayes); S_ij is multiplied by the root of ``w_i w_j`` with ``w_i = s_i
-/ (s_i + n_i)``, up to a factor. Columns that do not differ are left alone; those
-without variance, as the margins of pictures, no longer add their noise.
+/ (s_i + n_i)``, in units of half of the largest, and at most 1. Columns that do not
+differ are left alone, and so are those with more signal than noise; those without
+variance, as the margins of pictures, no longer add their noise.
 
 Sensitivity: see `unpooled.models.private_rows`. One row more changes a sum of squared
 lengths by ``‖y‖²``, at most L². Rows M x have the same bounds as others, because they
@@ -112,8 +114,9 @@ _LOCATION, _FIRST, _SECOND = 0.04, 0.2, 0.76
 _REACH = 4.0
 # Multiples of the root of the mean square length that rows may be clipped to; the most
 # that the noise edge may be, as a part of the mean variance, for one above 1; and the
-# multiple where it is more.
-_MULTIPLES, _QUIET, _SHORT = (4.0, 2.0, 1.5), 0.05, 0.7
+# multiple where it is so much larger than the mean variance.
+_MULTIPLES, _QUIET = (4.0, 2.0, 1.5), 0.05
+_SHORT, _LOUD = 0.7, 5.0
 # The lowest floor, in units of the noise edge; higher ones are twice the one before.
 _LOWEST = 0.25
 # Rows are scaled up to their mean square length by this at most.
@@ -340,10 +343,13 @@ def _by_preconditioning(
     length = math.sqrt(max(square, noise))
 
     def shape(metric: Float[Array, "p p"], expected: float, share: float) -> _Pass:
-        # Few rows are clipped where noise is no matter, most of them where it is.
+        # Few rows are clipped where noise is no matter, half of them where it is, and
+        # most where it is all that matters.
         of_one = noise_edge(local_private_shape, rho * share, expected, federation)
-        room = _QUIET * expected**2 / p / (of_one / (N - 1))
-        times = next((t for t in _MULTIPLES if t**2 <= room), _SHORT)
+        quiet = expected**2 / p / (of_one / (N - 1))
+        times = next((t for t in _MULTIPLES if t**2 <= _QUIET * quiet), 1.0)
+        if quiet * _LOUD < 1.0:
+            times = _SHORT
         row_norm = min(times * expected, 2.0 * norm)
         totals = federation.sum(
             local_private_shape,
@@ -362,7 +368,7 @@ def _by_preconditioning(
         of_sums = deviation_of(local_private_shape, "total", rho * share, federation)
         of_sums *= row_norm / lattice_steps(p)
         along = (shift * math.sqrt(p) * of_sums + shift**2 * of_count) / N
-        return _Pass(C, edge / N, along, row_norm, times == _SHORT)
+        return _Pass(C, edge / N, along, row_norm, times <= 1.0)
 
     first = shape(UNIT * np.eye(p), length, _FIRST)
     variance, axes = symmetric_eigenpairs(first.C, p, p)
@@ -397,7 +403,7 @@ class _Pass:
     row_norm : float
         What rows were clipped to.
     short : bool
-        Whether that cuts most rows.
+        Whether that cuts half of the rows, or more.
     """
 
     C: Float[Array, "p p"]
@@ -498,11 +504,12 @@ def _both(
         What M divides each axis by.
     """
     p = len(axes)
-    # The same part of the variance was clipped of neither: by the sums over the axes
-    # that M has shortened, which noise changes least.
+    # Clipping took another part of the variance of each, by the sums over the axes that
+    # M has shortened, which noise changes least.
     before = float(np.add.reduce(variance / deviation**2))
     after = float(np.add.reduce(second.C.diagonal()))
-    ratio = after / before if before > 0.0 and after > 0.0 else 1.0
+    clipped = (first.short or second.short) and before > 0.0 and after > 0.0
+    ratio = after / before if clipped else 1.0
     stretch = np.linalg.inv(metric)
     turned = axes.T @ (stretch.T @ second.C @ stretch) @ axes
     unit = 1.0 / (4.0 * p)
@@ -530,7 +537,7 @@ def _shrunk(C: Float[Array, "p p"], spread: _Spread) -> Float[Array, "p p"]:
     kept = signal / (signal + noise)
     if not (most := float(kept.max())) > 0.0:
         return C
-    roots = np.sqrt(kept / most)
+    roots = np.sqrt(np.minimum(2.0 * kept / most, 1.0))
     return C * np.outer(roots, roots)
 
 
