@@ -233,9 +233,9 @@ def main():
         for mechanism in ("scatter", "preconditioned", "power"):
             line, model = fitted(epsilon, mechanism, k, data, exact)
             lines.append(line)
-            if epsilon == 1.0 and mechanism == "preconditioned":
+            if mechanism == "preconditioned":
                 first = (
-                    f"{model.explained_variance_[0]:.2f} at ε = 1, and "
+                    f"{model.explained_variance_[0]:.2f} at ε = {epsilon:g}, and "
                     f"{exact.explained_variance_[0]:.2f} without noise"
                 )
     grey = load_grey(args.data / "cifar10_10k.npz", args.quick)
