@@ -26,6 +26,7 @@ SCRIPTS = (
     "kernel_approximations",
     "mmvfl",
     "pcov",
+    "personalized_pca",
     "private_certainty",
     "private_pca",
     "securefedyj",

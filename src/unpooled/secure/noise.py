@@ -82,8 +82,9 @@ class GaussianPrivacy:
         "scatter" releases N, mean and products in one round. "preconditioned" spends
         the same ε and δ in three: on the mean and a length, on a first covariance
         matrix, and on the products of rows that these two have shortened, which takes
-        less noise. Components are closer to the exact ones; variances are too small,
-        because rows longer than the length found are clipped to it. "power" never forms
+        less noise; both matrices count, and columns that show little but noise are
+        shrunk. Components are closer to the exact ones. Variances add up to about the
+        total, but long rows count less than others in each. "power" never forms
         p × p numbers, for thousands of columns: after the mean and a length it
         multiplies the cross-products with blocks of k + 5 directions, `rounds` times.
     scale : float or sequence of float, default 1.0

@@ -13,6 +13,7 @@ from private_rows import LOOSE, K, P, open_silos, rows
 from unpooled import PCA, GaussianPrivacy, load, plan, save, simulate
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.models.pca import private
+from unpooled.models.pca.private_certainty import NoiseOfMoments
 from unpooled.models.private_rows import multiplied
 from unpooled.party.rules.policy import Policy
 from unpooled.party.steps import add_noise as noising
@@ -59,6 +60,12 @@ def test_one_row_moves_totals_by_no_more_than_the_declared_sensitivity(made, see
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((20, 5)) * rng.choice([0.1, 1.0, 50.0], (20, 1))
     metric = np.rint(2.0**20 * rng.standard_normal((5, 5)))
+    # The row that is there or not: any; far along what the metric stretches most, and
+    # what it nearly annuls; no number; one cell.
+    far = np.linalg.svd(metric)[2]
+    X[0] = [X[0], 1e9 * far[0], 1e9 * far[-1], np.full(5, np.nan), 1e3 * np.eye(5)[0]][
+        seed
+    ]
     options = {"metric": metric} if made is shape_of else {}
     with_it, without = made(X, **options), made(X[1:], **options)
     step = {
@@ -195,8 +202,141 @@ def test_noise_alone_has_a_signal_of_about_one():
     X = np.random.default_rng(5).standard_normal((800, 120))
     privacy = GaussianPrivacy(1.0, 1e-5, 20.0, mechanism="preconditioned")
     model = PCA(privacy=privacy).fit(open_silos(X))
-    # So few rows that the mean is mostly noise too, whose part of the edge is a bound.
-    assert 0.2 < model.signal_to_noise_[0] < 1.2
+    # So few rows that the mean is mostly noise too, whose part of the edge is a bound;
+    # columns that show little else are shrunk.
+    assert 0.05 < model.signal_to_noise_[0] < 1.2
+
+
+def test_columns_without_variance_add_no_noise():
+    rng = np.random.default_rng(6)
+    X = np.zeros((6000, 60))
+    X[:, ::3] = rng.standard_normal((6000, 20)) * np.geomspace(3.0, 0.6, 20)
+    privacy = GaussianPrivacy(1.0, 1e-5, 12.0, mechanism="preconditioned")
+    model = PCA(4, privacy=privacy).fit(open_silos(X))
+    found = model.components_**2
+    # Of the noise two thirds would be in these columns.
+    assert found[:, np.arange(60) % 3 != 0].sum() < 0.2 * (4 - found.max(axis=1).sum())
+
+
+def test_variances_add_up_to_the_mean_square_length_though_rows_are_clipped():
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((4000, 40)) * np.r_[9.0, 4.0, 3.0, 2.0, np.full(36, 0.5)]
+    privacy = GaussianPrivacy(2.0, 1e-5, 40.0, mechanism="preconditioned")
+    model = PCA(privacy=privacy).fit(open_silos(X))
+    total = X.var(axis=0).sum()
+    # Many rows were shortened. The noise of the squared lengths has a deviation of
+    # hundredths of their sum, and negative variances are set to zero.
+    assert model.privacy_["radius"] ** 2 < 1.3 * total
+    assert model.eigenvalues_.sum() == pytest.approx(total, rel=0.3)
+
+
+# --- What is made of both matrices ----------------------------------------------------
+
+
+def noise_of(p, deviation, rng):
+    """Symmetric noise with twice the variance on the diagonal."""
+    G = deviation * rng.standard_normal((p, p))
+    return np.triu(G, 1) + np.triu(G, 1).T + math.sqrt(2) * np.diag(np.diag(G))
+
+
+def passed(C, deviation, short=False):
+    edge = 2.0 * math.sqrt(len(C)) * deviation
+    noise = NoiseOfMoments(0.0, 0.0, deviation)
+    return private._Pass(C, edge, 0.0, 1.0, short, noise, np.zeros(len(C)))
+
+
+def test_shortening_leaves_what_is_not_seen_and_keeps_the_mean_square():
+    variance, edge = np.r_[50.0, 13.0, 5.0, 0.9, 0.2, -0.5], 1.0
+    for k in (1, 3, 6):
+        deviation, square = private._shortening(variance, edge, k)
+        seen = np.sqrt(variance[:3] ** 2 - 1.0)
+        assert_allclose(deviation[3:], 1.0)
+        assert np.all(np.diff(deviation) <= 0.0)
+        floor = seen[0] / deviation[0] ** 2
+        assert_allclose(deviation[:3], np.sqrt(np.maximum(seen / floor, 1.0)))
+        left = variance.sum() - seen.sum() + (seen / deviation[:3] ** 2).sum()
+        assert square == pytest.approx(left)
+    # More wanted that are not seen: shorter rows, and more noise along what is.
+    wide = np.r_[50.0, 13.0, 5.0, np.full(40, 0.9)]
+    few, many = (private._shortening(wide, edge, k) for k in (1, 30))
+    assert many[1] < few[1]
+    assert many[0][0] > few[0][0]
+    # A variance far above noise is not divided by more than the lattice bears.
+    assert private._shortening(np.r_[1e9, np.zeros(5)], 1e-3, 6)[0][0] <= 64.0 + 1e-9
+
+
+def test_without_a_variance_above_noise_nothing_is_divided():
+    deviation, square = private._shortening(np.r_[0.4, 0.1, -0.3], 1.0, 2)
+    assert_allclose(deviation, 1.0)
+    assert square == pytest.approx(0.2)
+
+
+def test_both_matrices_are_weighted_by_their_noise():
+    rng, p = np.random.default_rng(4), 6
+    Q = np.linalg.qr(rng.standard_normal((p, p)))[0]
+    C = (Q * np.r_[9.0, 4.0, 1.0, 0.3, 0.2, 0.1]) @ Q.T
+    variance, axes = np.linalg.eigh(C)
+    variance, axes = variance[::-1].copy(), axes[:, ::-1]
+    deviation = np.r_[3.0, 2.0, 1.0, 1.0, 1.0, 1.0]
+    M, undone = (axes / deviation) @ axes.T, (axes * deviation) @ axes.T
+    found, spread = [], None
+    for _ in range(1500):
+        # The axes stay those of C, so that the average is linear in the noise.
+        second = passed(M @ C @ M + noise_of(p, 0.02, rng), 0.02)
+        made, spread = private._both(
+            passed(C, 0.05),
+            second,
+            variance,
+            axes,
+            undone @ second.C @ undone,
+            deviation,
+        )
+        found.append(axes.T @ made @ axes)
+    assert spread is not None
+    assert_allclose(np.mean(found, axis=0), np.diag(variance), atol=0.02)
+    of_second = (0.02 * np.outer(deviation, deviation)) ** 2
+    weights = 1.0 / (1.0 / of_second + 1.0 / 0.05**2)
+    # The first has no noise here: what is left is the second's part of it.
+    part = (weights / of_second) ** 2 * of_second * (1.0 + np.eye(p))
+    # 1,500 draws: a variance has a relative deviation of 0.037. The sums by which one
+    # is scaled to the other have noise as well.
+    assert_allclose(np.var(found, axis=0)[:, 2:], part[:, 2:], rtol=0.2)
+    assert_allclose(spread.variances, weights, rtol=0.05)
+
+
+def test_noise_of_rows_and_along_directions():
+    rng, p = np.random.default_rng(8), 5
+    axes = np.linalg.qr(rng.standard_normal((p, p)))[0]
+    d = np.r_[3.0, 2.0, 1.5, 1.0, 1.0]
+    variances = 0.3 * np.outer(d, d) ** 2
+    spread = private._Spread(axes, variances)
+    # All entries by brute force, from pairs of directions; the diagonal has twice the
+    # variance.
+    total = np.zeros((p, p))
+    for a in range(p):
+        for b in range(a, p):
+            E = np.zeros((p, p))
+            E[a, b] = E[b, a] = 1.0
+            size = variances[a, b] * (2.0 if a == b else 1.0)
+            total += size * (axes @ E @ axes.T) ** 2
+    assert_allclose(spread.of_rows(), total.sum(axis=1))
+    assert spread.smallest == pytest.approx(0.3)
+    # Along an axis, what noise of the smallest variance becomes by M⁻¹.
+    assert_allclose(spread.along(axes), d**2)
+
+
+def test_columns_that_do_not_differ_are_left_alone():
+    p = 8
+    C = 0.5 * np.ones((p, p)) + np.eye(p)
+    same = private._Spread(np.eye(p), np.full((p, p), 0.04))
+    assert_allclose(private._shrunk(C, same), C)
+    # One that shows nothing is taken out, and the others nearly stay.
+    C[0, :] = C[:, 0] = 0.0
+    made = private._shrunk(C, private._Spread(np.eye(p), np.full((p, p), 1e-4)))
+    assert_allclose(made[0], 0.0, atol=1e-12)
+    assert_allclose(made[1:, 1:], C[1:, 1:], rtol=1e-2)
+    # Nothing but noise.
+    assert_allclose(private._shrunk(0.0 * C, same), 0.0)
 
 
 def test_the_ledger_and_the_plan(rows):

@@ -343,8 +343,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         the cost "rho", and "noise_edge", the largest variance that noise alone shows.
         With the mechanism "preconditioned" also "radius" and "inner_radius", the
         lengths that rows about the mean were clipped to in the two last rounds; the
-        noise edge is then that of directions in which the first of them showed noise
-        alone, and larger in others.
+        noise edge is then that of both together, in directions in which the first of
+        them showed noise alone, and larger in others. Columns that are shrunk have less
+        noise.
     signal_to_noise_ : (k,) array
         Only with `privacy`: variances divided by "noise_edge", or by what it is along
         that component; a component near 1 is

@@ -13,17 +13,45 @@ its variance is above `noise_edge`, the largest that noise alone shows.
 
     4 %    N, sums, sum of squared lengths  ──> mean, radius (the mean square length)
     20 %   products about that mean, rows clipped to the radius ──> first S
-    76 %   products of rows M x, clipped to their own radius    ──> S = M⁻¹ (M S M) M⁻¹
+    76 %   products of rows M x, clipped to their own radius    ──> second S
+           both S, weighted by their noise; columns that show little but noise shrunk
 
 "power" is for thousands of columns: `unpooled.models.pca.private_power`.
 
 The noise is proportional to the square of the length that rows are clipped to. About
 their mean rows are shorter than about a public point, and M shortens them further: it
-divides the directions of large variance, as the first S has them, by their standard
-deviations in units of the noise edge, and leaves the others as they are. Each round
+divides the directions whose variance stands out from noise in the first S by their
+standard deviations, in units of a floor, and leaves the others as they are. Each round
 depends on rows only through what it releases and what earlier rounds released, so that
 the costs add up (adaptive composition), and every silo charges each round to its
-budget before it computes.
+budget before it computes. What follows the last round reads totals with noise alone,
+and costs nothing.
+
+How far M goes. Where the first S shows ``ℓ > e`` along a direction, with e the noise
+edge, the rows have on average the variance ``sqrt(ℓ² - e²)`` along it (Capitaine et
+al., 2009), which M reduces to the floor f. A small f makes rows shorter and adds noise
+to these directions when M is undone: they turn towards each of many others by the
+squares of ``r² d_i / λ_i``, with ``d_i² = λ_i / f`` and r² what is left of the mean
+square length; those not seen yet, up to the number wanted, by ``r² / (e / 2)`` or more.
+The floor with the smallest sum over the wanted directions is taken.
+
+How short rows are clipped. Where noise matters, to their root mean square length, and
+where its edge is above five times the mean variance to 0.7 of that, at which nearly all
+rows have the same length and the noise is half. Of elliptically distributed rows that
+turns no direction; of others the noise is then the larger error. S is too small as a
+whole, and is scaled to the mean square length of the first round.
+
+What becomes of both S. Entry by entry, in the basis in which M is diagonal, they are
+averaged with weights in inverse proportion to the variances of their noise. Row i of
+the result has the noise n_i in its sum of squares, and a signal of s_i, estimated by
+difference and moved towards the mean over all rows by as much as these differ by chance
+alone (empirical Bayes); S_ij is multiplied by the root of ``w_i w_j`` with ``w_i = s_i
+/ (s_i + n_i)``, in units of half of the largest, and at most 1. Columns that do not
+differ are left alone, and so are those with more signal than noise; those without
+variance, as the margins of pictures, no longer add their noise.
+
+Where clipping takes next to nothing off a variance, the noise is small, and the second
+S is left as it is: `unpooled.models.pca.private_certainty` has its standard errors.
 
 Sensitivity: see `unpooled.models.private_rows`. One row more changes a sum of squared
 lengths by ``‖y‖²``, at most L². Rows M x have the same bounds as others, because they
@@ -35,13 +63,17 @@ Dwork, Talwar, Thakurta and Zhang, Analyze Gauss: optimal bounds for privacy-pre
 principal component analysis, STOC 2014, algorithm 1; here on a federation, with the
 mean released as well, and the noise drawn as in `unpooled.secure.noise`. Kamath, Li,
 Singhal and Ullman, Privately learning high-dimensional distributions, COLT 2019, for
-private preconditioning. Bun and Steinke, Concentrated differential privacy, TCC 2016,
-lemma 2.3, for adaptive composition.
+private preconditioning. Capitaine, Donati-Martin and Féral, Annals of Probability 37
+(2009), theorem 2.1, and Benaych-Georges and Nadakuditi, Advances in Mathematics 227
+(2011), theorem 2.2, for variances and directions beside noise. Efron and Morris, JASA
+68 (1973), for the empirical Bayes estimate. Bun and Steinke, Concentrated differential
+privacy, TCC 2016, lemma 2.3, for adaptive composition.
 """
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, final
 
 import numpy as np
 
@@ -85,9 +117,15 @@ from unpooled.secure.noise import GaussianPrivacy, rho_of
 _LOCATION, _FIRST, _SECOND = 0.04, 0.2, 0.76
 # Rows are clipped to this multiple before they are multiplied by a metric and clipped.
 _REACH = 4.0
-# Multiples of the root of the mean square length that rows may be clipped to; and the
-# most that the noise edge may be, as a part of the mean variance, for one above 1.
+# Multiples of the root of the mean square length that rows may be clipped to; the most
+# that the noise edge may be, as a part of the mean variance, for one above 1; and the
+# multiple where it is so much larger than the mean variance.
 _MULTIPLES, _QUIET = (4.0, 2.0, 1.5), 0.05
+_SHORT, _LOUD = 0.7, 5.0
+# The lowest floor, in units of the noise edge; higher ones are twice the one before.
+_LOWEST = 0.25
+# Rows are scaled up to their mean square length by this at most.
+_LARGEST = 8.0
 # The longest of a metric's axes is at most this many times the shortest: more would
 # be lost in the lattice.
 _CONDITION = 64.0
@@ -218,13 +256,13 @@ def private(
     if privacy.mechanism == "power":
         location = local_private_location
         return by_power(federation, wanted, privacy, centre, location, random_state)
+    k = wanted if isinstance(wanted, int) else p
     if privacy.mechanism == "preconditioned":
-        N, mean, C, found = _by_preconditioning(federation, privacy, centre)
+        N, mean, C, found = _by_preconditioning(federation, privacy, centre, k)
     else:
         N, mean, C, found = _by_scatter(federation, privacy, centre)
-    k = wanted if isinstance(wanted, int) else p
     of_moments, shift = found.pop("noise", None), found.pop("shift", mean - centre)
-    edge, stretch = found["noise_edge"], found.pop("stretch", None)
+    stretch = found.pop("stretch", None)
     taken = k
     if of_moments is not None:
         # Standard errors of the first components need the others.
@@ -237,9 +275,9 @@ def private(
     if isinstance(wanted, float):
         k = components_for_share(variance, total, wanted, p)
     noise = float(variance[k:].mean()) if k < p else 0.0
-    # Where the noise differs by direction, `stretch` is M⁻¹: it is what noise of the
-    # edge's variance becomes along a component.
-    wider = 1.0 if stretch is None else np.sum((stretch @ axes[:, :k]) ** 2, axis=0)
+    edge, spread = found["noise_edge"], found.pop("spread", None)
+    # Where the noise differs by direction: how much larger it is along a component.
+    wider = 1.0 if spread is None else spread.along(axes[:, :k])
     attributes = {
         "privacy_": promise(privacy, federation, **found),
         "signal_to_noise_": variance[:k] / (edge * wider),
@@ -291,7 +329,7 @@ def _by_scatter(
 
 
 def _by_preconditioning(
-    federation: Federation, privacy: GaussianPrivacy, centre: Float[Array, " p"]
+    federation: Federation, privacy: GaussianPrivacy, centre: Float[Array, " p"], k: int
 ) -> tuple[int, Float[Array, " p"], Float[Array, "p p"], dict[str, Any]]:
     """Return N, mean, covariance and noise edge from three rounds."""
     p, rho = federation.n_features, rho_of(privacy.epsilon, privacy.delta)
@@ -318,13 +356,14 @@ def _by_preconditioning(
     square = float(totals["energy"]) / N - float(np.add.reduce(shift * shift))
     length = math.sqrt(max(square, noise))
 
-    def shape(
-        metric: Float[Array, "p p"], expected: float, share: float
-    ) -> tuple[Float[Array, "p p"], float, float, dict[str, Any]]:
-        # Few rows are clipped where noise is no matter, half of them where it is.
+    def shape(metric: Float[Array, "p p"], expected: float, share: float) -> _Pass:
+        # Few rows are clipped where noise is no matter, half of them where it is, and
+        # most where it is all that matters.
         of_one = noise_edge(local_private_shape, rho * share, expected, federation)
-        room = _QUIET * expected**2 / p / (of_one / (N - 1))
-        times = next((t for t in _MULTIPLES if t**2 <= room), 1.0)
+        quiet = expected**2 / p / (of_one / (N - 1))
+        times = next((t for t in _MULTIPLES if t**2 <= _QUIET * quiet), 1.0)
+        if quiet * _LOUD < 1.0:
+            times = _SHORT
         row_norm = min(times * expected, 2.0 * norm)
         totals = federation.sum(
             local_private_shape,
@@ -343,33 +382,200 @@ def _by_preconditioning(
         of_sums = deviation_of(local_private_shape, "total", rho * share, federation)
         of_sums *= row_norm / lattice_steps(p)
         along = (shift * math.sqrt(p) * of_sums + shift**2 * of_count) / N
-        of_totals = {
-            "noise": NoiseOfMoments(of_count, of_sums, edge / (2.0 * math.sqrt(p))),
-            "shift": totals["total"] / N,
-        }
-        return C, _edge_beside(edge / N, along), row_norm, of_totals
+        of_totals = NoiseOfMoments(of_count, of_sums, edge / (2.0 * math.sqrt(p)))
+        mean_of_rows = totals["total"] / N
+        short = times <= 1.0
+        return _Pass(C, edge / N, along, row_norm, short, of_totals, mean_of_rows)
 
-    first, edge, radius, _ = shape(UNIT * np.eye(p), length, _FIRST)
-    variance, axes = symmetric_eigenpairs(first, p, p)
-    floor = max(edge, float(variance[0]) / _CONDITION**2)
-    deviation = np.sqrt(np.maximum(variance / floor, 1.0))
+    first = shape(UNIT * np.eye(p), length, _FIRST)
+    variance, axes = symmetric_eigenpairs(first.C, p, p)
+    deviation, square = _shortening(variance, first.whole_edge, k)
     metric = np.rint(UNIT * product(axes / deviation, axes.T))
-    # The mean square length of rows times the metric. The noise has no trace on
-    # average, so its negative variances stay in the sum.
-    square = float(np.add.reduce(variance / deviation**2))
-    shaped, edge, inner, of_totals = shape(
-        metric, math.sqrt(max(square, edge)), _SECOND
-    )
+    second = shape(metric, math.sqrt(max(square, first.whole_edge)), _SECOND)
+    found: dict[str, Any] = {
+        "radius": first.row_norm,
+        "inner_radius": second.row_norm,
+    }
     stretch = np.linalg.inv(metric / UNIT)
-    C = stretch.T @ shaped @ stretch
-    C = 0.5 * (C + C.T)
-    found = {"noise_edge": edge, "radius": radius, "inner_radius": inner}
+    whole = stretch.T @ second.C @ stretch
     # Rows are clipped in their own units and in those of the metric. What that takes
-    # off a variance is no noise, and no interval has it.
-    lost = lost_by_clipping(C, _REACH * length) + lost_by_clipping(shaped, inner)
+    # off a variance is no noise, and no interval has it. Where it is next to nothing,
+    # the second S is left as it is, so that its noise is known to the last entry.
+    lost = lost_by_clipping(whole, _REACH * length)
+    lost += lost_by_clipping(second.C, second.row_norm)
     if lost <= _CLIPPED * math.sqrt(2.0 / N):
-        found |= of_totals
-    return N, mean, C, {**found, "stretch": stretch}
+        found |= {"noise": second.noise, "shift": second.mean, "stretch": stretch}
+        found |= {"noise_edge": second.whole_edge}
+        found |= {"spread": _Spread(axes, second.variances(deviation))}
+        return N, mean, 0.5 * (whole + whole.T), found
+    C, spread = _both(first, second, variance, axes, whole, deviation)
+    edge = 2.0 * math.sqrt(p) * math.sqrt(spread.smallest)
+    scale = 1.0
+    if second.short and (trace := float(np.add.reduce(C.diagonal()))) > 0.0:
+        scale = min(max(length**2 / trace, 1.0), _LARGEST)
+    C = scale * _shrunk(C, spread)
+    found |= {"noise_edge": scale * _edge_beside(edge, second.along), "spread": spread}
+    return N, mean, 0.5 * (C + C.T), found
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Pass:
+    """A covariance matrix with noise of one variance in all entries.
+
+    Attributes
+    ----------
+    C : (p, p) array
+        Of rows that a metric shortened, and that were clipped.
+    edge, along : float
+        The largest eigenvalue of the noise in all directions, and of that of rank one.
+    row_norm : float
+        What rows were clipped to.
+    short : bool
+        Whether that cuts half of the rows, or more.
+    noise : NoiseOfMoments
+        Of the totals.
+    mean : (p,) array
+        Of these rows.
+    """
+
+    C: Float[Array, "p p"]
+    edge: float
+    along: float
+    row_norm: float
+    short: bool
+    noise: NoiseOfMoments
+    mean: Float[Array, " p"]
+
+    @property
+    def whole_edge(self) -> float:
+        """The largest eigenvalue of all noise."""
+        return _edge_beside(self.edge, self.along)
+
+    def variances(self, deviation: Float[Array, " p"]) -> Float[Array, "p p"]:
+        """Return those of the noise along pairs of axes that M divides."""
+        p = len(deviation)
+        return self.edge**2 / (4.0 * p) * np.outer(deviation, deviation) ** 2
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Spread:
+    """Variances of noise by pairs of directions, `variances[a, b]` along two axes."""
+
+    axes: Float[Array, "p p"]
+    variances: Float[Array, "p p"]
+
+    @property
+    def smallest(self) -> float:
+        """The variance of the noise between directions that M leaves as they are."""
+        return float(self.variances[-1, -1])
+
+    def along(self, V: Float[Array, "p k"]) -> Float[Array, " k"]:
+        """Return the deviation of the noise along each column, over the smallest."""
+        shares = (self.axes.T @ V) ** 2
+        variances = np.sum(shares * (self.variances @ shares), axis=0)
+        return np.sqrt(variances / self.smallest)
+
+    def of_rows(self) -> Float[Array, " p"]:
+        """Return the variances of the noise of all entries of each row, added."""
+        # An entry has Σ_ab V_ab (A_ia² A_jb² + A_ia A_ib A_ja A_jb); the columns of A
+        # are orthonormal.
+        sums = self.variances.sum(axis=1) + self.variances.diagonal()
+        return self.axes**2 @ sums
+
+
+def _shortening(
+    variance: Float[Array, " p"], edge: float, k: int
+) -> tuple[Float[Array, " p"], float]:
+    """Return what M divides each axis by, and the mean square length that remains.
+
+    Parameters
+    ----------
+    variance : (p,) array
+        Of the first covariance matrix, in descending order.
+    edge : float
+        Of its noise.
+    k : int
+        Number of components wanted.
+    """
+    squares = np.maximum(variance**2 - edge**2, 0.0)
+    # Along axes that are seen; that of all others is what remains of the trace.
+    along = np.where(variance > edge, np.sqrt(squares), 0.0)
+    seen = int(np.count_nonzero(along))
+    # Noise has no trace on average, so its negative variances stay in the sum.
+    others = float(np.add.reduce(variance)) - float(np.add.reduce(along))
+    gaps = np.maximum(along[:seen], edge / 2.0)
+    floor, tried = _LOWEST * edge, list[tuple[float, float]]()
+    while True:
+        left = np.minimum(along[:seen], floor)
+        square = others + float(np.add.reduce(left))
+        divided = np.maximum(along[:seen] / floor, 1.0)
+        turned = float(np.add.reduce((divided / gaps**2)[:k]))
+        turned += max(k - seen, 0) / (edge / 2.0) ** 2
+        tried.append((square**2 * turned, floor))
+        if floor >= variance[0]:
+            break
+        floor *= 2.0
+    floor = max(min(tried)[1], float(variance[0]) / _CONDITION**2)
+    squared = np.maximum(along / floor, 1.0)
+    return np.sqrt(squared), others + float(np.add.reduce(along / squared))
+
+
+def _both(
+    first: _Pass,
+    second: _Pass,
+    variance: Float[Array, " p"],
+    axes: Float[Array, "p p"],
+    whole: Float[Array, "p p"],
+    deviation: Float[Array, " p"],
+) -> tuple[Float[Array, "p p"], _Spread]:
+    """Return the average of two covariance matrices, and the noise that is left.
+
+    Parameters
+    ----------
+    first, second : _Pass
+        The second of rows times M.
+    variance, axes : arrays
+        Eigenpairs of the first.
+    whole : (p, p) array
+        The second, with M undone.
+    deviation : (p,) array
+        What M divides each axis by.
+    """
+    # Clipping took another part of the variance of each, by the sums over the axes that
+    # M has shortened, which noise changes least.
+    before = float(np.add.reduce(variance / deviation**2))
+    after = float(np.add.reduce(second.C.diagonal()))
+    clipped = (first.short or second.short) and before > 0.0 and after > 0.0
+    ratio = after / before if clipped else 1.0
+    turned = axes.T @ whole @ axes
+    of_second = second.variances(deviation)
+    of_first = ratio**2 * first.variances(np.ones(len(axes)))
+    weight = of_first / (of_first + of_second)
+    turned *= weight
+    turned += (1.0 - weight) * ratio * np.diag(variance)
+    return axes @ turned @ axes.T, _Spread(axes, weight * of_second)
+
+
+def _shrunk(C: Float[Array, "p p"], spread: _Spread) -> Float[Array, "p p"]:
+    """Return a covariance matrix with less of the columns that show little but noise.
+
+    Shrunk are the columns that differ from others by more than chance; if none does,
+    the matrix is returned as it is.
+    """
+    p, noise = len(C), spread.of_rows()
+    signal = np.sum(C**2, axis=1) - noise
+    chance = 2.0 * noise**2 / p + 4.0 * noise / p * np.maximum(signal, 0.0)
+    varied = float(np.var(signal))
+    share = max(1.0 - float(chance.mean()) / varied, 0.0) if varied > 0.0 else 0.0
+    mean = float(signal.mean())
+    signal = np.maximum(mean + share * (signal - mean), 0.0)
+    kept = signal / (signal + noise)
+    if not (most := float(kept.max())) > 0.0:
+        return C
+    roots = np.sqrt(np.minimum(2.0 * kept / most, 1.0))
+    return C * np.outer(roots, roots)
 
 
 def _noisy_covariance(

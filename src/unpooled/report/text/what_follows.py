@@ -60,14 +60,22 @@ def could_learn(facts: Facts) -> list[str]:
     return found
 
 
+# What clipping to lengths that were found does to variances, by mechanism.
+_CUT = {
+    "power": "variances are too small by what was cut off.",
+    "preconditioned": "variances are too small by what was cut off, or where most rows "
+    "were cut scaled to their mean square length.",
+}
+
+
 def _promise(model: Any) -> str:
     privacy = model.privacy_
     # A model of an earlier version has no mechanism: there was one.
-    within = privacy.get("mechanism") in ("preconditioned", "power")
+    cut = _CUT.get(privacy.get("mechanism", ""), "")
     clipped = (
-        " Rows were then clipped about their noisy mean, to lengths that were found "
-        "from totals with noise; variances are too small by what was cut off."
-        if within
+        f" Rows were then clipped about their noisy mean, to lengths that were found "
+        f"from totals with noise; {cut}"
+        if cut
         else ""
     )
     return (
