@@ -212,10 +212,9 @@ def in_one_process(
     }
     if not follow:
         # As silos that follow find it in the totals.
+        rows = {name: table.n_rows for name, table in tables.items()}
         for member in members.values():
-            member.simulated_rows = lambda names: sum(
-                members[name].table.n_rows for name in names
-            )
+            member.simulated_rows = lambda names: sum(rows[name] for name in names)
     coordinator = Coordinator(
         LocalChannel({name: member.handle for name, member in members.items()}),
         roster,
