@@ -14,7 +14,7 @@ Four measurements, all in this process, in processor time:
 
 Processor time (user and system, of one thread) does not count what other work takes of
 the machine, and so is valid beside it; caches and memory that are shared still make it
-longer, by up to a third. Ratios are of runs that alternate.
+longer, by a third when five others worked there. Ratios are of runs that alternate.
 """
 
 import argparse
@@ -206,8 +206,8 @@ def main() -> None:
         f"One thread of {os.cpu_count()} cores, Python {platform.python_version()}, "
         f"numpy {np.__version__}, scipy {scipy.__version__}, cryptography "
         f"{cryptography.__version__}. Load average {before:.1f} before and "
-        f"{os.getloadavg()[0]:.1f} after: all times are processor times, which other "
-        f"work on the machine lengthens by up to a third and no more.",
+        f"{os.getloadavg()[0]:.1f} after: all times are processor times, valid "
+        f"beside other work, which lengthened them by up to a third.",
         "",
     ]
     text = "\n".join([*head, *(line for part in parts for line in part)])

@@ -61,8 +61,7 @@ class Answered:
         for name in set(values) - {"keys", "public"}:
             if type(values[name]) is not (int if name in whole else str):
                 raise TypeError(f"{name} is of another type")
-        if not all(
-            type(text) is str for pair in record["keys"].items() for text in pair
-        ):
+        keys = record["keys"]
+        if not {*map(type, keys), *map(type, keys.values())} <= {str}:
             raise TypeError("a key is of another type")
         return cls(**values)

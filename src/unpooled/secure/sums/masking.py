@@ -148,6 +148,9 @@ class _Stream:
         The pair's key.
     """
 
+    # Of many silos in one process there are many.
+    __slots__ = ("_key", "_stream")
+
     def __init__(self, key: bytes) -> None:
         self._key = key
         self._stream = _cipher(_expanded(key, b"mask stream"))
