@@ -321,7 +321,7 @@ def test_a_restarted_silo_refuses_a_session_that_is_over(place, expected):
     (session, *_) = expected["silos"]["a"]["studies"]["first"]["sessions"]
     with pytest.raises(StudyError, match="is over"):
         AuditLog(place.folder / "a" / "state" / "audit.sqlite").joined(
-            logged_silos.IDENTITIES["a"], "first", session, ["a", "b", "c"]
+            logged_silos.IDENTITIES["a"], "first", session, dict.fromkeys("abc", "00")
         )
 
 

@@ -230,7 +230,9 @@ class Comparisons:
         keys = {p: bytes.fromhex(reply.header["key"]) for p, reply in offers.items()}
         here = self._study, self._session
         carry = self._channel.carry and partial(self._channel.carry, here)
-        third = ComputingParty(COORDINATOR, self._members, self._members, keys, carry)
+        # Its zeros need no masks.
+        who = COORDINATOR, self._members, self._members
+        third = ComputingParty(*who, keys, carry, masked_with=())
         self._channel.deliver = lambda peer, session, message: (
             third.carried(peer, message) if session == here else None
         )

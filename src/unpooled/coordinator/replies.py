@@ -93,7 +93,8 @@ def gather(
     with ThreadPoolExecutor(_CHECKERS) as checkers:
         for party, data in channel.exchange(requests):
             replies.bytes_out += size_of(data)
-            if party not in requests or party in {*replies.messages, *large}:
+            twice = party in replies.messages or party in large
+            if twice or party not in requests:
                 replies.problem = replies.problem or AggregationError(
                     f"{party} answered {step} twice, or without a request. The round "
                     f"was not opened.",

@@ -36,6 +36,7 @@ from unpooled.protocol.view_operations import (
     Select,
     kept_address,
 )
+from unpooled.secure.sums.mask_graph import every_pair
 
 _ELSEWHERE = (
     "The rows of a federation stay in their silos, so a function of another library "
@@ -302,8 +303,20 @@ class Federation:
             A mapping names every party's neighbours, both ways, and connects all.
         kept_of, **public
             As of `sum`.
+
+        Raises
+        ------
+        DataError
+            Among more than 97 parties with different people, of which not every two
+            have a key in common (`unpooled.secure.sums.mask_graph`).
         """
         graph = graph_of(topology, self.parties)
+        if self.partition == "rows" and not every_pair(len(self.parties)):
+            raise DataError(
+                f"Not every two of {len(self.parties)} parties with different people "
+                f"have a key in common, so that neighbours exchange nothing. Sum over "
+                f"all parties instead."
+            )
         self._run_step("exchanged", step, "coordinator", kept_of, public, graph)
 
     def compare(self, step: Step, **public: Any) -> Array:

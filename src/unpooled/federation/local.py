@@ -6,6 +6,7 @@ The messages, keys, masks and policies are those of a study between organisation
 the network is missing.
 """
 
+import functools
 import operator
 import secrets
 from collections.abc import Mapping, Sequence
@@ -212,10 +213,10 @@ def in_one_process(
     }
     if not follow:
         # As silos that follow find it in the totals.
+        rows = {name: table.n_rows for name, table in tables.items()}
+        pooled = functools.lru_cache(lambda names: sum(rows[name] for name in names))
         for member in members.values():
-            member.simulated_rows = lambda names: sum(
-                members[name].table.n_rows for name in names
-            )
+            member.simulated_rows = pooled
     coordinator = Coordinator(
         LocalChannel({name: member.handle for name, member in members.items()}),
         roster,

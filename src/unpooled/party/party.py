@@ -273,7 +273,7 @@ class Party:
             canonical(list(session)),
             self._studies.pinned_heads(roster),
         )
-        study, head = self._studies.join(*session, parties)
+        study, head = self._studies.join(*session, roster)
         who = ", ".join(parties)
         log.info("%s joins the study %s, with %s", self.name, session[0], who)
         share_kept(self.name, session[0], study.kept)
@@ -285,7 +285,7 @@ class Party:
             agreement,
             parties,
             protection,
-            self._roster,
+            roster,
             self.partition,
             self.carry and partial(self.carry, session),
             cut=self._studies.cuts.of,
@@ -330,8 +330,7 @@ class Party:
         self._studies.check_heads(seen)
         session.agree(offers, seen)
         session.seed = session_seed(*session_of(message), offers)
-        roster = self._roster.part(session.parties)
-        self._studies.pin_heads(session_of(message)[0], roster, offers)
+        self._studies.pin_heads(session_of(message)[0], session.roster, offers)
         return {"kind": "agreed"}, {}
 
     def _offer_group_key(self, message: Message) -> Answer:
@@ -404,15 +403,16 @@ class Party:
         if type(rho) is not float or not 0.0 <= rho < math.inf:
             raise Refusal("malformed_message")
         table = self.aligned_rows.table_of(str(header["study"]), self.table)
+        roster = self._pinned(header["parties"])
         session = Session(
             self.name,
             table,
             self.policy,
             StudyMemory(),
-            Agreement(self.name, self._identity, self._roster, b"plan"),
-            tuple(self._pinned(header["parties"])),
+            Agreement(self.name, self._identity, roster, b"plan"),
+            tuple(roster),
             "masked",
-            self._roster,
+            roster,
             self.partition,
             cut=self._studies.cuts.of,
         )

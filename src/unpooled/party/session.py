@@ -115,7 +115,7 @@ class Session:
     protection : {"masked", "plain"}
         How totals are protected.
     roster : Roster
-        The keys that the silo pins.
+        The parties of the session, with the keys that the silo pins.
     partition : {"rows", "columns"}, default "rows"
         As the silo declared it.
     carry : callable, optional
@@ -127,6 +127,8 @@ class Session:
 
     Attributes
     ----------
+    roster : Roster
+        As given.
     seed : int
         The session's public seed, once the keys are agreed.
     """
@@ -148,11 +150,13 @@ class Session:
         follows: bool = False,
     ) -> None:
         self.party, self.parties, self.protection = party, parties, protection
-        self.partition, self._roster, self._carry = partition, roster, carry
+        self.partition, self.roster, self._carry = partition, roster, carry
         self._table, self._policy = table, policy
-        committee = roster.part(parties).committee
+        self._committee = roster.committee
+        # Written with every round.
+        self._pinned = {party: roster[party].hex() for party in parties}
         self._views = SessionViews(
-            party, committee, table, policy, study, partition, cut
+            party, self._committee, table, policy, study, partition, cut
         )
         self._counts = CountsFirst(policy, partition)
         self._follows, self.seed = follows, 0
@@ -177,17 +181,32 @@ class Session:
 
     def agree(self, offers: Mapping[str, Offer], seen: Mapping[str, str]) -> None:
         """Derive the keys of the session; see `Agreement.agree`."""
-        self._keys = self._agreement.agree(offers, seen)
         peers = mask_peers(self.party, {p: offer.public for p, offer in offers.items()})
+        self._keys = self._agreement.agree(offers, seen, self._partners(peers))
         shared = {peer: self._keys[peer] for peer in peers}
         self._sum = MaskedSum(self.party, shared) if self._is_masked else PlainSum()
         self._computing = ComputingParty(
             self.party,
             self.parties,
-            self._roster.part(self.parties).committee,
+            self._committee,
             self._keys,
             self._carry,
+            masked_with=peers,
         )
+
+    def _partners(self, peers: frozenset[str]) -> frozenset[str]:
+        """Return the parties with whom this one needs a key of their own.
+
+        Among many silos that have different people these are few: those with masks in
+        common, and those to whom every party sends something sealed, the committee and
+        the one that makes the group key. Parties of a column partition match rows and
+        may be neighbours in any graph.
+        """
+        everybody = frozenset(self.parties) - {self.party}
+        central = {self.parties[0], *self._committee}
+        if self.partition == "columns" or self.party in central:
+            return everybody
+        return peers | (central & everybody)
 
     def offer_group_key(self) -> dict[str, bytes]:
         """Make the key of totals for the parties alone, sealed for each peer."""
@@ -286,7 +305,7 @@ class Session:
         step = find_step(request.step)
         if step.verb == "derived":
             raise Refusal("allowed_steps")
-        self._neighbours.check(step, request)
+        self._neighbours.check(step, request, self._keys)
         view = self._views.of(request)
         policy = self._policy
         policy.check_parties(len(self.parties))
@@ -413,7 +432,7 @@ class Session:
             step=asked.step,
             forms=released.forms,
             parties=self.parties,
-            roster=self._roster,
+            roster=self.roster,
             protection=self.protection,
             key=self._group_key or b"",
         )
@@ -421,8 +440,9 @@ class Session:
     def answered(self, asked: AskedStep) -> Answered:
         """Return the record of a request that was answered."""
         assert isinstance(asked.view, View), "matching of rows is no step"
-        keys = {party: self._roster[party].hex() for party in self.parties}
-        return asked.request.answered(len(asked.view.columns), keys, self.protection)
+        return asked.request.answered(
+            len(asked.view.columns), self._pinned, self.protection
+        )
 
     def _open_arguments(self, request: Request) -> tuple[Request, dict[str, Any]]:
         """Open veiled arguments; the request returned has the shapes of the totals."""

@@ -61,5 +61,7 @@ class Answered:
         for name in set(values) - {"keys", "public"}:
             if type(values[name]) is not (int if name in whole else str):
                 raise TypeError(f"{name} is of another type")
-        values["keys"] = {str(name): str(k) for name, k in record["keys"].items()}
+        keys = record["keys"]
+        if not {*map(type, keys), *map(type, keys.values())} <= {str}:
+            raise TypeError("a key is of another type")
         return cls(**values)

@@ -13,7 +13,7 @@ organisations through a tunnel (`unpooled.secure.comparison.relayed_streams`).
 
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -62,10 +62,12 @@ class ComputingParty:
     committee : sequence of str
         The parties that compute, in the order of their numbers.
     keys : mapping of str to bytes
-        Shared with each of the others.
+        Shared with each of the others, or those that it sends something sealed to.
     carry : callable, optional
         Hands a message for a peer to the relay. Without it all processes are on this
         machine and reach each other.
+    masked_with : collection of str
+        The parties with whom it shares masks.
     """
 
     def __init__(
@@ -75,9 +77,12 @@ class ComputingParty:
         committee: Sequence[str],
         keys: Mapping[str, bytes],
         carry: Carry | None = None,
+        *,
+        masked_with: Collection[str],
     ) -> None:
         self._party, self._keys, self._carry = party, dict(keys), carry
         self._everybody, self._committee = tuple(parties), tuple(committee)
+        self._masked_with = frozenset(masked_with)
         self._computation: Computation | None = None
         self._tunnel: Tunnel | None = None
         # The computation, the shapes of what it opens, this party's integers, and the
@@ -135,7 +140,7 @@ class ComputingParty:
             raise Refusal("declaration")
         rows = computation.integers(parts)
         if context:
-            keys = {p: self._keys[p] for p in self._everybody if p != self._party}
+            keys = {peer: self._keys[peer] for peer in self._masked_with}
             rows = covered(rows, computation, self._party, keys, context)
         if self._party in self._committee:
             self._waiting.append((computation, shapes, rows, context))

@@ -259,9 +259,10 @@ def _strict_json(text: bytes) -> Any:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len(dict(pairs)) != len(pairs):
+    found = dict(pairs)
+    if len(found) != len(pairs):
         raise ValueError("a key stands twice")
-    return dict(pairs)
+    return found
 
 
 def _finite(digits: str) -> float:

@@ -38,6 +38,28 @@ def test_what_a_silo_writes_is_what_the_coordinator_wrote(place):
         assert journal.check_against(federation.ledger, name) == 0
 
 
+def test_pinned_keys_are_written_once_in_a_session(place):
+    PCA(2).fit(place.federation())
+    journal = AuditLog(place.log("a"))
+    keys = {name: IDENTITIES[name].public.hex() for name in "abc"}
+    entries = {e.kind: e.record for e in journal.entries()}
+    assert entries["joined"]["keys"] == keys
+    assert "keys" not in entries["round"]["answered"]
+    answered = list(journal.answered())
+    assert answered
+    assert all(one.keys == keys for one in answered)
+
+
+def test_a_round_of_another_session_has_its_own_keys(tmp_path):
+    """As earlier versions of the library wrote every round."""
+    journal = AuditLog(tmp_path / "log.sqlite")
+    a_round(journal)
+    (record,) = (e.record for e in journal.entries() if e.kind == "round")
+    assert record["answered"]["keys"] == {"a": IDENTITIES["a"].public.hex()}
+    again = AuditLog(tmp_path / "log.sqlite")
+    assert [one.keys for one in again.answered()] == [record["answered"]["keys"]]
+
+
 def test_the_file_is_for_the_silos_own_user(place):
     assert place.log("a").stat().st_mode & 0o777 == 0o600
 
@@ -95,7 +117,7 @@ def test_any_order_of_events_is_remembered(tmp_path_factory, data):
             a_round(journal, study, lines=data.draw(st.integers(1, 3)))
         elif event == 1:
             joined += 1
-            journal.joined(IDENTITIES["a"], study, f"session {joined}", ["a", "b"])
+            journal.joined(IDENTITIES["a"], study, f"session {joined}", {"a": "0a"})
         elif event == 2:
             journal.announced(study, data.draw(st.text("xyz", min_size=1, max_size=2)))
         elif event == 3 and journal.study(study).text:

@@ -42,6 +42,21 @@ def test_every_pair_has_one_key_of_its_own():
     assert all(set(keys[i]) == set(NAMES) - {i} for i in NAMES)
 
 
+def test_keys_are_derived_with_partners_alone_and_all_offers_are_checked():
+    members = agreements()
+    offers = offers_of(members)
+    all_keys, few = members["b"].agree(offers), members["a"].agree(offers, {}, {"b"})
+    assert few == {"b": all_keys["a"]}
+    # Also the offer of a party with whom no key is needed, and also where another
+    # party of this process has checked all the others.
+    members = agreements()
+    offers = offers_of(members)
+    members["b"].agree(offers)
+    wrong = {**offers, "c": offers["c"]._replace(head="another")}
+    with pytest.raises(AggregationError):
+        members["a"].agree(wrong, {}, {"b"})
+
+
 def test_both_ends_know_which_heads_of_their_logs_were_seen():
     def shared(seen_by_a: str, told_to_b: str) -> bool:
         a = Agreement("a", IDENTITIES["a"], ROSTER, b"s", {"b": seen_by_a})

@@ -7,8 +7,15 @@ import pytest
 from scipy.sparse.csgraph import connected_components
 
 import unpooled as up
+from unpooled.errors import DataError
+from unpooled.party.party import Party
+from unpooled.protocol.step import exchanged
+from unpooled.secure.comparison.integer_masks import covered
+from unpooled.secure.comparison.polynomial import Polynomial
 from unpooled.secure.sums import mask_graph
 from unpooled.secure.sums.mask_graph import PEERS, mask_peers
+
+ONE = Polynomial({("x",): 1.0, ("y",): 1.0}, {"x": 1, "y": 1}, fraction=0, bits=63)
 
 
 def offers(m, session=0):
@@ -81,3 +88,82 @@ def test_totals_are_those_of_all_parties(monkeypatch):
     pooled = np.linalg.eigvalsh(np.cov(X, rowvar=False))[::-1]
     # Totals are rounded to multiples of 2^-63 of their bounds or finer.
     np.testing.assert_allclose(found.explained_variance_, pooled[:2], rtol=1e-12)
+
+
+@exchanged(mean="p")
+def told_mean(X):
+    return {"mean": X.mean(axis=0)}
+
+
+@pytest.fixture
+def circle(monkeypatch):
+    """Nine silos on a circle with two peers each, and the sessions of their parties."""
+    monkeypatch.setattr(mask_graph, "PEERS", 2)
+    sessions, join = [], Party._join
+
+    def joined(party, message):
+        answer = join(party, message)
+        sessions.extend(party._sessions.values())
+        return answer
+
+    monkeypatch.setattr(Party, "_join", joined)
+    X = np.random.default_rng(0).normal(size=(270, 4))
+    return {f"silo{i}": X[i::9] for i in range(9)}, sessions
+
+
+def test_keys_are_agreed_with_few_parties_where_masks_are_shared_with_few(circle):
+    silos, sessions = circle
+    up.PCA(2).fit(up.simulate(silos))
+    # In a simulation the first five are the committee, of which the first makes the
+    # group key: every party sends these something sealed.
+    central = {f"silo{i}" for i in range(5)}
+    of = {}
+    for session in sessions[:9]:
+        masked = set(session._sum._keys)
+        assert len(masked) == 2
+        others = set(silos) - {session.party}
+        few = others if session.party in central else (masked | central) & others
+        assert set(session._keys) == few
+        of[session.party] = session._keys
+    # Both ends of every pair that has a key have the same one.
+    pairs = [(i, j) for i, keys in of.items() for j in keys]
+    assert all(of[i][j] == of[j][i] for i, j in pairs)
+
+
+def test_silos_on_a_circle_follow_and_open_totals_among_themselves(circle):
+    """The group key reaches every silo, and so do the sums that check totals."""
+    silos, _ = circle
+    X = np.concatenate(list(silos.values()))
+    found = up.PCA(2).fit(up.simulate(silos, follow=True))
+    pooled = np.linalg.eigvalsh(np.cov(X, rowvar=False))[::-1]
+    np.testing.assert_allclose(found.explained_variance_, pooled[:2], rtol=1e-12)
+
+
+def test_on_a_circle_nobody_exchanges_but_where_all_have_the_same_people(circle):
+    silos, sessions = circle
+    open_ = up.Policy.open()
+    here = up.simulate(silos, policy=open_)
+    with here.fitting(), pytest.raises(DataError, match="a key in common"):
+        here.exchange(told_mean, "ring")
+    columns = {name: X[:, :1] for name, X in silos.items()}
+    here, before = (
+        up.simulate(columns, partition="columns", policy=open_),
+        len(sessions),
+    )
+    with here.fitting():
+        here.seed()
+    assert {len(session._keys) for session in sessions[before:]} == {8}
+
+
+def test_masks_on_integers_cancel_on_the_circle(monkeypatch):
+    """Those of secret comparisons, between parties that share masks."""
+    monkeypatch.setattr(mask_graph, "PEERS", 4)
+    of = offers(9)
+    rows = {name: [[i, -i], [2**40, 7]] for i, name in enumerate(of)}
+    parts = []
+    for name, peers in graph(of).items():
+        keys = {p: "".join(sorted(name + p)).encode() * 4 for p in peers}
+        parts.append(covered(rows[name], ONE, name, keys, b"asked"))
+    assert not any(x in (0, 7) for part in parts for row in part for x in row)
+    total = [[sum(part[i][j] for part in parts) for j in (0, 1)] for i in (0, 1)]
+    assert total == [[36, -36], [9 * 2**40, 63]]

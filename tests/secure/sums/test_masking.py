@@ -4,6 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
 from chance import deviation
 from masked_parties import (
@@ -119,6 +122,34 @@ def test_colluding_parties_learn_the_sum_of_the_others_only(colluding):
 
 
 # --- contexts -------------------------------------------------------------------------
+
+
+@CODES
+def test_masks_are_the_pairs_stream_from_the_place_of_the_context(make):
+    """Against HKDF and AES of another implementation's names: RFC 5869, SP 800-38A."""
+    code, key, context = make(2), bytes(range(32)), b"study session round"
+    first, second = (MaskedSum(me, {peer: key}) for me, peer in ("ab", "ba"))
+    place = HKDFExpand(SHA256(), 32, context).derive(key)[:16]
+    stream_key = HKDFExpand(SHA256(), 32, b"mask stream").derive(key)
+    ecb = Cipher(algorithms.AES(stream_key), modes.ECB()).encryptor()
+    start = int.from_bytes(place, "big")
+    values = np.zeros(5000)
+    n_blocks = code.bytes(5000) // 16
+    blocks = ((start + i) % 2**128 for i in range(n_blocks))
+    mask = ecb.update(b"".join(block.to_bytes(16, "big") for block in blocks))
+    expected = code.encode(values)
+    code.add(expected, np.frombuffer(mask, code.word).reshape(expected.shape))
+
+    assert (first.conceal(values, code, context) == expected).all()
+    total = added([expected, second.conceal(values, code, context)], code)
+    assert not code.decode(total).any()
+
+
+def test_a_place_does_not_depend_on_what_was_masked_before():
+    code, party = WideCode(2), MaskedSum("a", {"b": b"k" * 32})
+    before = party.conceal(np.zeros(300), code, b"one")
+    party.conceal(np.zeros(7), code, b"two")
+    assert (party.conceal(np.zeros(300), code, b"one") == before).all()
 
 
 @CODES

@@ -181,6 +181,9 @@ class AuditLog:
             "request": request,
             "answered": answered.as_record(),
         }
+        if self.study(study).keys.get(answered.session) == answered.keys:
+            # Of many silos they would be most of the log.
+            del record["answered"]["keys"]
         self._chain.append([*entries, ("round", study, record)], identity, in_order)
 
     def charged(
@@ -200,9 +203,14 @@ class AuditLog:
         )
 
     def joined(
-        self, identity: Identity, study: str, session: str, parties: Sequence[str]
+        self, identity: Identity, study: str, session: str, keys: Mapping[str, str]
     ) -> str:
         """Write that the silo joined a session; refuse to join it a second time.
+
+        Parameters
+        ----------
+        keys : mapping of str to str
+            The parties of the session, with the public keys that are pinned.
 
         Returns
         -------
@@ -216,18 +224,8 @@ class AuditLog:
                     f"The session {session} of {study} is over.", rule="replayed"
                 )
 
-        record = {"session": session, "parties": list(parties)}
+        record = {"session": session, "parties": list(keys), "keys": dict(keys)}
         return self._chain.append([("joined", study, record)], identity, unseen)
-
-    def has_head(self, head: str) -> bool:
-        """Whether `joined` returned this head of the log at some time."""
-        self._chain.catch_up()
-        return head in self._state.heads
-
-    def pinned(self, key: bytes) -> str:
-        """Return the head of the log under another silo's key that was pinned last."""
-        self._chain.catch_up()
-        return self._state.pinned.get(key.hex(), "")
 
     def pin(self, study: str, heads: Mapping[str, str]) -> None:
         """Write the heads of the other silos' logs, by public key in hexadecimal."""

@@ -144,6 +144,9 @@ class LoggedStudy:
         Those rounds by the SHA-256 of the request.
     sessions : set of str
         Sessions that the silo joined, ever.
+    keys : dict of str to mapping
+        Of sessions that it joined, the parties with the keys that were pinned. Earlier
+        versions of the library wrote these with every round.
     text : str
         The study file as it was announced last; empty before.
     decision : mapping
@@ -161,6 +164,7 @@ class LoggedStudy:
     fitted: set[Ran] = field(default_factory=set)
     answered: dict[str, Answered] = field(default_factory=dict)
     sessions: set[str] = field(default_factory=set)
+    keys: dict[str, Mapping[str, str]] = field(default_factory=dict)
     text: str = ""
     decision: Mapping[str, Any] = field(default_factory=dict)
     models: dict[str, str] = field(default_factory=dict)
@@ -297,7 +301,10 @@ class AuditState:
         elif entry.kind == "round":
             study.fitted.add((record["step"], tuple(record["front"])))
             if "answered" in record:  # else an earlier version wrote it
-                answered = Answered.from_record(record["answered"])
+                asked = record["answered"]
+                if "keys" not in asked:
+                    asked = {**asked, "keys": study.keys[asked["session"]]}
+                answered = Answered.from_record(asked)
                 study.answered[record["request"]] = answered
             self._see_round(record, entry.time)
         elif entry.kind == "charged":
@@ -313,6 +320,8 @@ class AuditState:
             self.refusals.forget()
         elif entry.kind == "joined":
             study.sessions.add(record["session"])
+            if "keys" in record:
+                study.keys[record["session"]] = record["keys"]
             self.heads.add(entry.hash)
         elif entry.kind == "heads":
             self.pinned |= record["heads"]

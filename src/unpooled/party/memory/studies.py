@@ -177,10 +177,13 @@ class Studies:
                     return seal.sequence + 1
         return 0
 
-    def join(
-        self, study: str, session: str, parties: Sequence[str]
-    ) -> tuple[StudyMemory, str]:
+    def join(self, study: str, session: str, roster: Roster) -> tuple[StudyMemory, str]:
         """Join a session that the silo never saw, of a study that it approves.
+
+        Parameters
+        ----------
+        roster : Roster
+            The parties of the session, with their pinned keys.
 
         Returns
         -------
@@ -189,21 +192,25 @@ class Studies:
         """
         if self._asks_people and self._audit_log.study(study).approval != "approved":
             raise Refusal("approval")
-        head = self._audit_log.joined(self._identity, study, session, parties)
+        keys = {party: key.hex() for party, key in roster.items()}
+        head = self._audit_log.joined(self._identity, study, session, keys)
         return self.remember(study), head
 
     def pinned_heads(self, roster: Roster) -> dict[str, str]:
         """Return the heads of other silos' audit logs that this silo saw last."""
-        heads = {party: self._audit_log.pinned(key) for party, key in roster.items()}
-        own = self._identity.public
-        return {p: head for p, head in heads.items() if head and roster[p] != own}
+        known, own = self._audit_log.state().pinned, self._identity.public
+        return {
+            party: head
+            for party, key in (roster.items() if known else ())
+            if key != own and (head := known.get(key.hex(), ""))
+        }
 
     def check_heads(self, seen: Mapping[str, str]) -> None:
         """Refuse to go on with a log that lacks a head which another silo saw.
 
         Another head is no excuse: who restores an older copy forgets what was answered.
         """
-        if not all(map(self._audit_log.has_head, filter(None, seen.values()))):
+        if not set(filter(None, seen.values())) <= self._audit_log.state().heads:
             raise Refusal("audit_log_rolled_back")
 
     def pin_heads(

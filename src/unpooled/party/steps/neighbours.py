@@ -1,6 +1,6 @@
 """A session's last exchange between neighbours, and the arrays that it brought."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import final
 
@@ -32,12 +32,18 @@ class Neighbours:
         self._last: Exchange | None = None
         self._inbox = Inbox(party)
 
-    def check(self, step: Step, request: Request) -> None:
-        """Refuse a graph over other parties, or one where none belongs."""
+    def check(self, step: Step, request: Request, keys: Collection[str]) -> None:
+        """Refuse a graph over other parties, or one where none belongs.
+
+        `keys` are the parties with whom this one has a key: see `Session.agree`.
+        """
         if (step.verb == "exchanged") != (request.topology is not None):
             raise Refusal("malformed_message")
         if request.topology is not None and set(request.topology) != set(self._parties):
             raise Refusal("wrong_roster")
+        if request.topology is not None and keys:
+            if not set(request.topology[self._party]) <= set(keys):
+                raise Refusal("malformed_message")
         if request.inbox and "inbox" not in step.reads:
             raise Refusal("malformed_message")
 

@@ -11,9 +11,11 @@ are agreed. A relay that hides from j which head i saw last gives the two differ
 keys, so that nothing of theirs is opened.
 """
 
+import functools
 import hashlib
 import secrets
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple, final
 
@@ -101,6 +103,7 @@ class Agreement:
         self,
         offers: Mapping[str, Offer],
         seen: Mapping[str, str] = MappingProxyType({}),
+        partners: Collection[str] | None = None,
     ) -> dict[str, bytes]:
         """Return the key shared with each other party of the roster, once.
 
@@ -110,6 +113,9 @@ class Agreement:
             Of all parties, this one included.
         seen : mapping of str to str, optional
             The head of this party's audit log that each other party saw last.
+        partners : collection of str, optional
+            The other parties with whom a key is needed; by default all. The offers of
+            all are checked in any case.
 
         Raises
         ------
@@ -128,13 +134,13 @@ class Agreement:
                 "The offers are not from the parties of the roster.",
                 rule="wrong_roster",
             )
+        self._check(offers)
         keys = {}
-        for peer, (public, signature, head) in offers.items():
-            self._roster.check(peer, self._statement(peer, public, head), signature)
+        for peer in offers if partners is None else sorted(partners):
             if peer == self.party:
                 continue
             heads = {self.party: seen.get(peer, ""), peer: self.pinned.get(peer, "")}
-            keys[peer] = self._derive(private, peer, public, heads)
+            keys[peer] = self._derive(private, peer, offers[peer].public, heads)
         # Who takes the process over later cannot compute the keys of its sessions anew.
         self._private = None
         return keys
@@ -145,6 +151,20 @@ class Agreement:
         It differs between any two sessions, and between the two ways.
         """
         return canonical([what, sender, receiver, self._context.hex()])
+
+    def _check(self, offers: Mapping[str, Offer]) -> None:
+        """Raise `AggregationError` unless each party signed its offer."""
+        parts = [self._context]
+        for peer, (public, signature, head) in offers.items():
+            parts += [peer.encode(), public, signature, head.encode()]
+        content = digest_of(parts)
+        if content in _checked:
+            return
+        for peer, (public, signature, head) in offers.items():
+            self._roster.check(peer, self._statement(peer, public, head), signature)
+        _checked[content] = None
+        if len(_checked) > _MOST_CHECKED:
+            _checked.popitem(last=False)
 
     def _derive(
         self,
@@ -185,13 +205,28 @@ def session_seed(study: str, session: str, offers: Mapping[str, Offer]) -> int:
     its key before it sees the others'. Whoever relays the offers can begin another
     session, and so draw again.
     """
-    digest = hashlib.sha256(b"unpooled seed")
     parts = [study.encode(), session.encode()]
     for party in sorted(offers):
         parts += [party.encode(), offers[party].public]
-    for part in parts:
-        digest.update(len(part).to_bytes(8, "big") + part)
-    return int.from_bytes(digest.digest()[:4], "big") >> 1
+    return int.from_bytes(digest_of(parts, b"unpooled seed")[:4], "big") >> 1
+
+
+def digest_of(parts: Iterable[bytes], purpose: bytes = b"") -> bytes:
+    """Return the SHA-256 of a purpose and of parts, each behind its length."""
+    framed = [piece for part in parts for piece in (_length(len(part)), part)]
+    return hashlib.sha256(purpose + b"".join(framed)).digest()
+
+
+# Of parts by the thousand few lengths differ.
+@functools.lru_cache(maxsize=2**10)
+def _length(n: int) -> bytes:
+    return n.to_bytes(8, "big")
+
+
+# Sessions and rosters whose offers were found to be signed, by the digest of all of
+# them: in a simulation every silo checks the same ones.
+_checked: OrderedDict[bytes, None] = OrderedDict()
+_MOST_CHECKED = 16
 
 
 def new_group_key() -> bytes:

@@ -127,6 +127,10 @@ class Roster(Mapping[str, bytes]):
 
     def digest(self) -> str:
         """Return the SHA-256 digest of names, keys and committee."""
+        return self._digest
+
+    @functools.cached_property
+    def _digest(self) -> str:
         content: dict[str, object] = {n: key.hex() for n, key in self._keys.items()}
         if self.pinned_committee:
             # The empty string is not a party's name.

@@ -176,8 +176,9 @@ class WideCode(Code):
         """Add half limbs of all arrays, and carry once."""
         if len(parts) == 1:
             return parts[0]
-        low = (parts & _LOW).sum(axis=0, dtype=np.uint64)
-        high = (parts >> _HALF).sum(axis=0, dtype=np.uint64)
+        halves = np.ascontiguousarray(parts, "<u8").reshape(len(parts), -1).view("<u4")
+        added = halves.sum(axis=0, dtype=np.uint64).reshape(-1, _LIMBS, 2)
+        low, high = added[..., 0], added[..., 1]
         total, carry = np.empty_like(parts[0]), np.zeros(len(low), np.uint64)
         for limb in range(_LIMBS):
             lower = low[:, limb] + carry

@@ -104,16 +104,7 @@ def open_sums(sealed: bytes, key: bytes, party: str, context: bytes) -> bytes:
     AggregationError
         When the sums were altered, or are of another party, context or key.
     """
-    try:
-        return _sealing(key).decrypt(
-            sealed[:_NONCE], sealed[_NONCE:], _about(party, context)
-        )
-    except (InvalidTag, ValueError) as wrong:
-        raise AggregationError(
-            f"The sums with which {party} checks a total were altered, or are of "
-            f"another total.",
-            rule="wrong_total",
-        ) from wrong
+    return _opened(_sealing(key), sealed, party, context)
 
 
 def check_total(
@@ -138,12 +129,26 @@ def check_total(
         2^-64; also when sums were altered or are of another total.
     """
     sums = check_sums(total, key, context)
-    opened = [open_sums(data, key, party, context) for party, data in sealed.items()]
+    sealing = _sealing(key)
+    opened = [_opened(sealing, data, party, context) for party, data in sealed.items()]
     if any(len(data) != sums.nbytes for data in opened):
         raise _wrong_total()
     parts = np.frombuffer(b"".join(opened), sums.dtype.newbyteorder("<"))
     if not np.array_equal(_added(parts.reshape(-1, *sums.shape)), sums):
         raise _wrong_total()
+
+
+def _opened(
+    sealing: ChaCha20Poly1305, sealed: bytes, party: str, context: bytes
+) -> bytes:
+    try:
+        return sealing.decrypt(sealed[:_NONCE], sealed[_NONCE:], _about(party, context))
+    except (InvalidTag, ValueError) as wrong:
+        raise AggregationError(
+            f"The sums with which {party} checks a total were altered, or are of "
+            f"another total.",
+            rule="wrong_total",
+        ) from wrong
 
 
 def _wrong_total() -> AggregationError:
