@@ -392,7 +392,7 @@ class Session:
             self.protection,
             self.parties,
             self.party,
-            self._roster.part(self.parties).n_computing,
+            self.roster.n_computing,
         )
         opened = opened_by(step, asked.request, sizes, self.parties, totals)
         leaves = {name: forms[name] for name in step.leaves}
