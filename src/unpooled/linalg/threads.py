@@ -15,10 +15,6 @@ from functools import cache
 from itertools import pairwise
 from typing import Any, TypeVar
 
-# NumPy's BLAS and SciPy's may differ, and limits hold for those that are loaded.
-import scipy.linalg  # noqa: F401
-from threadpoolctl import ThreadpoolController
-
 Result = TypeVar("Result")
 # Multiplications below which starting a thread costs more than it saves.
 _LEAST_WORK = 2 * 10**7
@@ -76,4 +72,8 @@ def by_runs(
 @cache
 def _blas() -> Any:
     """Return the controller of the process's BLAS libraries and their threads."""
+    # It lists those that are loaded: NumPy's, and SciPy's, which may differ from it.
+    import scipy.linalg  # noqa: F401
+    from threadpoolctl import ThreadpoolController
+
     return ThreadpoolController().select(user_api="blas")
