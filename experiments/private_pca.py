@@ -205,7 +205,7 @@ def wide_lines(size, epsilons):
         edge = model.privacy_["noise_edge"]
         made.append(
             [epsilon, rounds, f"{off.mean():.1f}", f"{off.max():.1f}", f"{edge:.3f}",
-             f"{sent / len(silos) / 1e6:.2f}", more, took]
+             f"{sent / 1e6:.2f}", more, took]
         )  # fmt: skip
         print(*made[-1], flush=True)
     return made
