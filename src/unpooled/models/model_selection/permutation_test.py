@@ -256,7 +256,11 @@ def local_dealt_rows(
 
 @summed(
     takes={
-        "products": "b r k",
+        "products": public(
+            "b r k",
+            "products of directions with groups that rows were dealt to at random, "
+            "which the silos alone open",
+        ),
         "observed": public("", "the statistic of the silos, which they alone open"),
     },
     statistic=release("1", meaning="the statistic of the rows as they are"),
@@ -277,7 +281,12 @@ def found_differences(
 
 
 @summed(
-    takes={"products": "b r s"},
+    takes={
+        "products": public(
+            "b r s",
+            "products of two views under each permutation, which the silos alone open",
+        )
+    },
     statistic=release("1", meaning="the statistic of the rows as they are"),
     exceeding=release("1", meaning=_EXCEEDING),
     reference=release("1", meaning=_REFERENCE),
@@ -290,7 +299,12 @@ def found_association(
 
 
 @summed(
-    takes={"correlations": "b l", "mean": MEAN},
+    takes={
+        "correlations": public(
+            "b l", "correlations under each permutation, which the silos alone open"
+        ),
+        "mean": MEAN,
+    },
     statistic=release(
         "p", meaning="the eigenvalues (variances of the components) of the correlations"
     ),
