@@ -167,13 +167,25 @@ def test_a_silo_selects_nothing_before_the_silos_counted_their_blocks():
     assert rules == {"out_of_order"}
 
 
-def test_a_coordinator_cannot_say_that_more_silos_have_blocks():
+@pytest.mark.parametrize(
+    "altered",
+    [
+        lambda words: words + np.uint64(2),
+        lambda words: words.astype(float),
+        lambda words: words.view("<i8"),
+        lambda words: np.concatenate([words, words[:1]]),
+        lambda words: words[:-1],
+        lambda words: words[:0],
+    ],
+    ids=["more", "of reals", "of signed", "longer", "shorter", "none"],
+)
+def test_a_coordinator_cannot_say_that_more_silos_have_blocks(altered):
     rogue = Rogue(silos(UNEVEN)).enter()
     said, shared = rogue._say, []
 
     def raised(names, header, arrays):
         if header["kind"] == "share blocks":
-            arrays = {name: words + np.uint64(2) for name, words in arrays.items()}
+            arrays = {name: altered(words) for name, words in arrays.items()}
             shared.append(said(names, header, arrays))
             return shared[0]
         return said(names, header, arrays)
