@@ -75,12 +75,14 @@ def silo(door: Connection, name: str, path: str, key: bytes, roster: dict) -> No
     from unpooled.data.sources.open_source import open_source
     from unpooled.party.party import Party
     from unpooled.party.rules.policy import Policy
+    from unpooled.protocol.message import joined
     from unpooled.secure.keys.roster import Identity, Roster
 
     table = open_source(path)
     party = Party(name, table, Policy(), Identity(key), Roster(roster))
     while request := door.recv_bytes():
-        door.send_bytes(party.handle(request))
+        # A large reply comes in pieces.
+        door.send_bytes(joined(party.handle(request)))
     door.send_bytes(str(peak_mb()).encode())
 
 
