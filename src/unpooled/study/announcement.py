@@ -248,7 +248,7 @@ def calls_of(text: str) -> StudyText:
             "parameters": judged["parameters"],
             "arguments": {} if target is None else {"y": target},
         }
-        # The step behind those that are fitted on all rows.
+        # The view of the first step that is fitted within the folds.
         evaluation_reads = reads[n_on_all_rows(steps)]
     return StudyText(
         calls=tuple(calls),

@@ -84,6 +84,13 @@ QUARTILES = np.array([0.25, 0.5, 0.75])
 
 _FLAGS = public("k p", "which silos have a small count in which column")
 _SIZES = public("k", "how many rows each silo has")
+# Arguments that decide what a silo withholds of its own table.
+_WITHHELD_BY = {
+    "flags": _FLAGS,
+    "sizes": _SIZES,
+    "unsafe": public("p", "how many silos find a column unsafe"),
+    "categorical": CATEGORICAL,
+}
 _SUMMED: Mapping[str, Any] = {"bound": Counts(), "veiled": True}
 
 
@@ -277,10 +284,7 @@ def unsafe_columns(
 @disclosed(
     by="party",
     takes={
-        "flags": _FLAGS,
-        "sizes": _SIZES,
-        "unsafe": public("p", "how many silos find a column unsafe"),
-        "categorical": CATEGORICAL,
+        **_WITHHELD_BY,
         "frequent": FREQUENT,
         "n_categories": "size q",
     },
@@ -322,12 +326,7 @@ def own_table(
 
 @disclosed(
     by="party",
-    takes={
-        "flags": _FLAGS,
-        "sizes": _SIZES,
-        "unsafe": public("p", "how many silos find a column unsafe"),
-        "categorical": CATEGORICAL,
-    },
+    takes=_WITHHELD_BY,
     quartiles=release("p 3", meaning="the quartiles of each column, where shown"),
     errors=release("p 3", meaning="how wide the bracket of each quartile is"),
 )

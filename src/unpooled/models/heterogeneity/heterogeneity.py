@@ -641,7 +641,7 @@ def heterogeneity(
         Number of principal components that are tested too; 5 when omitted, or the
         number of columns where it is smaller.
     multivariate : bool, default True
-        As of `Heterogeneity`, which this fits, as those that follow are.
+        See `Heterogeneity`, which this fits.
     permutations : int, default 0
         Number of permutations of a test that assumes no distribution; 0 for none.
     random_state : int, optional
