@@ -17,6 +17,7 @@ A job for which no process stands by is started in NVFlare's way.
 import contextlib
 import gc
 import importlib
+import inspect
 import json
 import logging
 import os
@@ -67,18 +68,47 @@ _LOADED = {
         "unpooled.federation.nvflare.silo_end",
     ),
 }
-# What is loaded late elsewhere: a job's process loads it while others wait.
+# What is loaded late elsewhere: by NVFlare when it looks for drivers and components, by
+# a silo that opens its table, by a server that draws pictures.
 _LATE = {
     "server": (
+        "nvflare.app_common.job_schedulers.job_scheduler",
+        "nvflare.app_common.state_persistors.storage_state_persistor",
+        "nvflare.app_common.storages.filesystem_storage",
         "unpooled.results.plots.charts",
         "unpooled.results.plots.heatmap",
         "unpooled.results.plots.scatter_plots",
         "matplotlib.backends.backend_agg",
         "matplotlib.backends.backend_svg",
+        "matplotlib.figure",
+        "matplotlib.style",
         "openpyxl",
     ),
-    "silo": (),
+    "silo": (
+        "nvflare.app_common.executors.client_api_executor",
+        "nvflare.app_common.resource_consumers.gpu_resource_consumer",
+        "nvflare.app_common.resource_managers.gpu_resource_manager",
+        "pyarrow.csv",
+        "pyarrow.pandas_compat",
+        "pyarrow.parquet",
+        "unpooled.data.sources.delimited",
+        "unpooled.data.sources.parquet",
+        "unpooled.federation.nvflare.housekeeping",
+        "unpooled.federation.nvflare.job_guard",
+        "unpooled.study.announcement",
+    ),
 }
+_LATE_AT_BOTH = (
+    "cryptography.hazmat.backends.openssl.backend",
+    "nvflare.app_common.decomposers.numpy_decomposers",
+    "nvflare.fuel.f3.drivers.aio_grpc_driver",
+    "nvflare.fuel.f3.drivers.aio_http_driver",
+    "nvflare.fuel.f3.drivers.aio_tcp_driver",
+    "nvflare.fuel.f3.drivers.file_driver",
+    "nvflare.fuel.f3.drivers.grpc_driver",
+    "nvflare.fuel.f3.drivers.tcp_driver",
+    "nvflare.fuel.utils.fobs.decomposers.core_decomposers",
+)
 
 
 # Seconds after a job's end at which what it left is freed: after its last messages, and
@@ -351,12 +381,15 @@ def _load(kind: str) -> None:
     program, *modules = _LOADED[kind]
     for name in (program, *modules):
         importlib.import_module(name)
-    for name in (*sys.modules[modules[-1]].LOADED, *_LATE[kind]):
+    for name in (*sys.modules[modules[-1]].LOADED, *_LATE[kind], *_LATE_AT_BOTH):
         with contextlib.suppress(ModuleNotFoundError):  # an extra
             importlib.import_module(name)
     package = sys.modules["unpooled"]
     for name in package.__all__:
         getattr(package, name)  # which loads the module that defines it
+    # NVFlare names its loggers by the stack of calls, for which Python first resolves
+    # the path of every module, and remembers it.
+    inspect.stack()
 
 
 def _is_copy(kit: socket.socket) -> bool:
