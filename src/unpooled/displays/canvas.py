@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from unpooled.results.plots.drawing import ON_WHITE, WIDTH, name_colours, panel
+from unpooled.results.plots.drawing import WIDTH, name_colours, panel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,7 +18,7 @@ def figure_of(height: int | float) -> "Figure":
     """
     import matplotlib.pyplot as plt
 
-    name_colours(ON_WHITE)
+    name_colours()
     return plt.figure(figsize=(WIDTH / 72, height / 72))
 
 
@@ -30,5 +30,5 @@ def square_axes() -> "Axes":
 
 def given(ax: "Axes") -> "Axes":
     """Return axes of the user's, once the colours exist that are drawn with."""
-    name_colours(ON_WHITE)
+    name_colours()
     return ax

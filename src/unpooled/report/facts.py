@@ -5,6 +5,7 @@ A run folder holds the same facts, so its report can be written again at any tim
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -21,7 +22,7 @@ from unpooled.protocol.declaration import Declared, Public
 from unpooled.protocol.matching_stages import STAGES
 from unpooled.protocol.step import find_step, home_of, module_of
 from unpooled.results.subjects import first_line, subject
-from unpooled.results.summary import Summary
+from unpooled.results.summary import Summary, summaries_of
 
 SIMULATED = (
     "This was a simulation: all silos ran in one process on one machine. The messages, "
@@ -91,6 +92,11 @@ class Facts:
     silo: str = ""
     label: str = ""
     rows_at_least: int = 0
+
+    @cached_property
+    def summaries(self) -> list[Summary]:
+        """The results of the models, in their order."""
+        return summaries_of([model for _, model in self.models])
 
     @property
     def n_rows(self) -> int | None:

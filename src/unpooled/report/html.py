@@ -38,7 +38,7 @@ from unpooled.report.text.wording import (
 from unpooled.report.versions import versions
 from unpooled.results.formats import byte_size, counted
 from unpooled.results.subjects import subject
-from unpooled.results.summary import Summary, summaries_of
+from unpooled.results.summary import Summary
 
 __all__ = ["Facts", "facts_of", "render", "report"]
 
@@ -137,7 +137,7 @@ def _results(facts: Facts) -> list[tuple[int, Summary]]:
 
     The study is for its last step; the others prepare it.
     """
-    found = list(enumerate(summaries_of([m for _, m in facts.models]), 1))
+    found = list(enumerate(facts.summaries, 1))
     judged = [] if facts.evaluation is None else [(0, facts.evaluation)]
     return found[-1:] + judged + found[:-1]
 

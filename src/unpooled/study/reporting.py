@@ -27,17 +27,17 @@ def report_of(path: str | Path) -> Path:
         The file ``report.html``.
     """
     place = RunFolder.open(Path(path))
-    written = write_report(place)
+    written = write_report(place, facts_of_run(place))
     if place.state.done:
         place.note_digests()
     return written
 
 
-def write_report(place: RunFolder) -> Path:
+def write_report(place: RunFolder, facts: "Facts") -> Path:
     """Write ``report.html`` into the folder of a run; return its path."""
     from unpooled.report.html import render
 
-    return place.write("report.html", render(facts_of_run(place)))
+    return place.write("report.html", render(facts))
 
 
 def facts_of_run(place: RunFolder) -> "Facts":

@@ -33,7 +33,7 @@ from unpooled.study.evaluation import Evaluation, evaluate, with_evaluation
 from unpooled.study.further_results import add_further_results
 from unpooled.study.model_updates import with_earlier
 from unpooled.study.pipeline import after, pipeline_of, plan_fit
-from unpooled.study.reporting import write_report
+from unpooled.study.reporting import facts_of_run, write_report
 from unpooled.study.run_folder import (
     RunFolder,
     RunState,
@@ -160,7 +160,7 @@ def resume(
         if place.state.done:
             # A run of an earlier version has none.
             if not results_written(place):
-                write_results(place, pictures=study.report)
+                write_results(place, facts_of_run(place), pictures=study.report)
             return result_of(study, place)
         study = with_earlier(study, path)
         join = assemble or partial(simulated_federation, study)
@@ -232,9 +232,10 @@ def _fit_rest(
         save(pipeline_of(models, study.partition), place.path / "pipeline.unpooled")
         carried = coordinator.carried
         place.state.carried |= {name: list(of) for name, of in carried.items()}
+        facts = facts_of_run(place)
         if study.report:
-            write_report(place)
-        write_results(place, pictures=study.report)
+            write_report(place, facts)
+        write_results(place, facts, pictures=study.report)
         place.note_digests()
         shutil.rmtree(place.path / _KEPT, ignore_errors=True)
         place.state.done = True

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unpooled.errors import StudyError
 from unpooled.report.text.methods import methods
@@ -15,11 +15,13 @@ from unpooled.results.files import (
     write_pictures,
     write_xlsx,
 )
-from unpooled.results.summary import summaries_of
 from unpooled.study.evaluation import Evaluation
 from unpooled.study.reporting import facts_of_run
 from unpooled.study.run_folder import RunFolder
 from unpooled.study.study_file import EVALUATION
+
+if TYPE_CHECKING:
+    from unpooled.report.facts import Facts
 
 _FOLDER = "results"
 
@@ -32,27 +34,30 @@ def steps_of_run(path: str | Path) -> list[StepResults]:
     path : str or Path
         The folder of a run, which need not be complete.
     """
-    return _steps(RunFolder.open(Path(path)))
+    place = RunFolder.open(Path(path))
+    return _steps(place, facts_of_run(place))
 
 
-def write_results(place: RunFolder, *, pictures: bool = True) -> Path:
+def write_results(place: RunFolder, facts: "Facts", *, pictures: bool = True) -> Path:
     """Write a run's results into its folder; return the folder ``results``.
 
     Parameters
     ----------
     place : RunFolder
         Of the run.
+    facts : Facts
+        Those of the run.
     pictures : bool, default True
         Whether pictures are drawn too.
     """
-    folder, steps = place.path / _FOLDER, _steps(place)
+    folder, steps = place.path / _FOLDER, _steps(place, facts)
     try:
         write_csv(folder, steps)
         if pictures:
             write_pictures(folder, steps)
         if can_write_xlsx():
             write_xlsx(folder, steps)
-        place.write(f"{_FOLDER}/methods.txt", str(methods(facts_of_run(place))))
+        place.write(f"{_FOLDER}/methods.txt", str(methods(facts)))
         # Last: where it is, the others are complete.
         write_json(folder, steps, _about(place))
     except OSError as wrong:
@@ -80,7 +85,7 @@ def write_form(
         The folder for the files; ``results`` in the run's folder when omitted.
     """
     place = RunFolder.open(Path(path))
-    steps = _steps(place)
+    steps = _steps(place, facts_of_run(place))
     folder = place.path / _FOLDER if out is None else Path(out)
     if form == "csv":
         return write_csv(folder, steps)
@@ -89,18 +94,10 @@ def write_form(
     return [write_xlsx(folder, steps)]
 
 
-def _steps(place: RunFolder) -> list[StepResults]:
-    models = place.models()
+def _steps(place: RunFolder, facts: "Facts") -> list[StepResults]:
     steps = [
-        StepResults(
-            name,
-            type(model).__name__,
-            model.get_params(deep=False),
-            summary,
-        )
-        for (name, model), summary in zip(
-            models, summaries_of([model for _, model in models]), strict=True
-        )
+        StepResults(name, type(model).__name__, model.get_params(deep=False), summary)
+        for (name, model), summary in zip(facts.models, facts.summaries, strict=True)
     ]
     if (judged := Evaluation.read(place.path)) is not None:
         parameters = {"cv": judged.cv, "scoring": list(judged.scores)}

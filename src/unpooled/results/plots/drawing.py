@@ -24,14 +24,8 @@ _TYPE = 12.0
 
 
 @contextmanager
-def settings(colours: Mapping[str, str] = ON_WHITE) -> Iterator[None]:
-    """Draw by these settings, whatever those of the user are, and restore them.
-
-    Parameters
-    ----------
-    colours : mapping of str to str
-        What the colours' names stand for.
-    """
+def settings() -> Iterator[None]:
+    """Draw by these settings, whatever those of the user are, and restore them."""
     import matplotlib
 
     with matplotlib.rc_context():
@@ -41,20 +35,16 @@ def settings(colours: Mapping[str, str] = ON_WHITE) -> Iterator[None]:
         chosen["font.size"] = _TYPE
         chosen["axes.labelsize"] = chosen["axes.titlesize"] = _TYPE
         chosen["xtick.labelsize"] = chosen["ytick.labelsize"] = _TYPE
-        name_colours(colours)
-        try:
-            yield
-        finally:
-            # A figure that outlives the settings keeps to colours that exist.
-            name_colours(ON_WHITE)
+        name_colours()
+        yield
 
 
-def name_colours(colours: Mapping[str, str]) -> None:
+def name_colours() -> None:
     """Let matplotlib know the colours' names, by which everything here is drawn."""
     from matplotlib.colors import get_named_colors_mapping
 
     named = get_named_colors_mapping()
-    for name, colour in colours.items():
+    for name, colour in ON_WHITE.items():
         # One by one: `update` would leave what matplotlib remembers of the name.
         named[name] = colour
 

@@ -1,23 +1,23 @@
 """Pictures as SVG that belongs to the page it stands in.
 
-Matplotlib draws in stand-in colours, which are then replaced by those of the page, so
-that one picture serves light, dark and paper. Text stays text, in the page's own type.
+The colours in which pictures are drawn are replaced by those of the page, so that one
+picture serves light, dark and paper. Text stays text, in the page's own type.
 """
 
-import io
-import warnings
 from xml.etree import ElementTree
 
 from markupsafe import Markup
 
 from unpooled.results.exhibits import Picture
 from unpooled.results.formats import clean
-from unpooled.results.plots.drawing import ACCENT, INK, SECOND, settings
+from unpooled.results.plots.drawing import ACCENT, INK, ON_WHITE, SECOND
+from unpooled.results.plots.drawn import drawn
 
-_STAND_INS = {INK: "#000001", ACCENT: "#000002", SECOND: "#000003"}
 _COLOURS = {
-    "#000001": "currentColor", "#000002": "var(--accent)", "#000003": "var(--second)"
-}  # fmt: skip
+    ON_WHITE[INK]: "currentColor",
+    ON_WHITE[ACCENT]: "var(--accent)",
+    ON_WHITE[SECOND]: "var(--second)",
+}
 
 
 def svg(picture: Picture, name: str) -> Markup:
@@ -30,20 +30,7 @@ def svg(picture: Picture, name: str) -> Markup:
     name : str
         Begins all ids within the element; unique in the page.
     """
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-
-    text = io.StringIO()
-    # Fixed metadata: the same picture is the same text.
-    unset = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-    with settings(_STAND_INS), warnings.catch_warnings():
-        # A font that lacks a letter does not matter: the page sets the text in its own.
-        warnings.simplefilter("ignore")
-        figure = picture.draw()
-        figure.patch.set_visible(False)
-        for part in figure.findobj():
-            part.set_clip_on(False)
-        FigureCanvasSVG(figure).print_svg(text, metadata=unset)
-    root = ElementTree.fromstring(text.getvalue())
+    root = ElementTree.fromstring(drawn(picture).svg)
     _fit_into_page(root, name)
     words = {"title": picture.title, "desc": picture.description}
     for position, (tag, content) in enumerate(words.items()):
