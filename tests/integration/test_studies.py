@@ -1,5 +1,7 @@
 """Studies over a real consortium give what one process gives."""
 
+import os
+
 import pytest
 
 import unpooled as up
@@ -65,6 +67,9 @@ def test_heart_study_equals_one_process(consortium):
     for silo in SILOS:
         delivered = consortium.kit(silo) / "state" / "models" / "heart"
         assert (delivered / "pipeline.unpooled").exists()
+        # A job's first message has a connection, and is not repeated after a pause.
+        job = max(consortium.kit(silo).glob("*-*-*/log.txt"), key=os.path.getmtime)
+        assert "seconds after 1 tries" in job.read_text("utf-8")
 
 
 def test_unknown_silo_is_refused(consortium):

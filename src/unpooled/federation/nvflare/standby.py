@@ -41,12 +41,14 @@ from nvflare.app_common.job_launcher.process_launcher import (
     ProcessJobLauncher,
 )
 from nvflare.fuel.f3.stats_pool import HistPool, StatsPoolManager
+from nvflare.private.fed.client import fed_client_base
 from nvflare.utils.job_launcher_utils import (
     generate_client_command,
     generate_server_command,
     get_credential_env,
 )
 
+from unpooled.federation.nvflare.connected_cell import connected_cells
 from unpooled.federation.nvflare.jobs import CONTROLLER, EXECUTOR
 from unpooled.federation.nvflare.startup_kits import LARGE_BLOCKS
 from unpooled.posix import ended_copies, forked, kill_copy
@@ -428,7 +430,8 @@ def _become(kind: str, job: dict[str, Any], is_current: bool) -> None:
     sys.argv = command[2:]
     # So that `runpy` runs it as the program; what it imports stays loaded.
     del sys.modules[program]
-    runpy.run_module(program, run_name="__main__", alter_sys=True)
+    with connected_cells(fed_client_base):
+        runpy.run_module(program, run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":

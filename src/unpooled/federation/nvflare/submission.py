@@ -237,12 +237,15 @@ def _connected(kit: Path, patience: float) -> Any:
     """Return NVFlare's session with the server of a kit."""
     need_engine()
     from nvflare.fuel.flare_api.flare_api import new_secure_session
+    from nvflare.fuel.hci.client import api
+
+    from unpooled.federation.nvflare.connected_cell import connected_cells
 
     user = _user(kit)
     # NVFlare also prints to the terminal what its exceptions say.
     logging.getLogger("nvflare").setLevel(logging.CRITICAL)
     try:
-        with contextlib.redirect_stdout(io.StringIO()):
+        with contextlib.redirect_stdout(io.StringIO()), connected_cells(api):
             return new_secure_session(user, str(kit), timeout=patience)
     except Exception as wrong:
         problem = (
