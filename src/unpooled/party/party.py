@@ -355,7 +355,7 @@ class Party:
         parties, cuts = session.parties, self._studies.cuts
         self.policy.check_parties(len(parties))
         self.policy.check_rows(self.table.n_rows)
-        asked = AskedStep(request, held, View(self.table, ()), self.policy)
+        asked = AskedStep(request, held, View(self.table, ()))
         n_entries = self._studies.check(asked, parties)
         levels = own_levels(
             cuts.n_own_blocks(self.table), discloses=self.policy.allow_disclosed

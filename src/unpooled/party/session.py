@@ -329,7 +329,7 @@ class Session:
         # On a column partition one silo has the label, for all.
         if "y" in step.reads and not label and self.partition == "rows":
             raise Refusal("unknown_columns")
-        return AskedStep(request, step, view, policy)
+        return AskedStep(request, step, view)
 
     def answer(
         self,

@@ -45,15 +45,17 @@ class ImputedCells:
         Of the digests of cells in the notes of earlier versions of the library.
     audit_log : AuditLog
         Keeps the fillings.
+    policy : Policy
+        The silo's rules.
     """
 
-    def __init__(self, key: bytes, audit_log: AuditLog) -> None:
-        self._key, self._audit_log = key, audit_log
+    def __init__(self, key: bytes, audit_log: AuditLog, policy: Policy) -> None:
+        self._key, self._audit_log, self._policy = key, audit_log, policy
         # Of the present table: by column, the fewest missing cells of a block with any.
         self._fewest: dict[str, int] = {}
         self._table: Table | None = None
 
-    def check(self, policy: Policy, view: View, versions: list[str]) -> None:
+    def check(self, view: View, versions: list[str]) -> None:
         """Have a view filled as before where few cells are missing, or refuse.
 
         Parameters
@@ -62,7 +64,7 @@ class ImputedCells:
             Names of the answered versions with the rows of the view's table.
         """
         stay: dict[str, float] = {}
-        for column, now in self._few(policy, view).items():
+        for column, now in self._few(view).items():
             first = self._first(versions, column)
             if first is None:
                 notes = self._audit_log.state().notes["filled"]
@@ -74,11 +76,11 @@ class ImputedCells:
                 stay[column] = float.fromhex(first.value)
         view.fill_as(stay)
 
-    def notes(self, policy: Policy, view: View, versions: list[str]) -> list[Note]:
+    def notes(self, view: View, versions: list[str]) -> list[Note]:
         """Return what the log must say before an answer about a view leaves."""
         new = {
             column: now.as_record()
-            for column, now in self._few(policy, view).items()
+            for column, now in self._few(view).items()
             if self._first(versions, column) is None
         }
         return [("filling", {"table": versions[0], "columns": new})] if new else []
@@ -88,9 +90,9 @@ class ImputedCells:
         found = (fillings.get((name, column)) for name in versions)
         return next(filter(None, found), None)
 
-    def _few(self, policy: Policy, view: View) -> dict[str, Filling]:
+    def _few(self, view: View) -> dict[str, Filling]:
         """Return the fillings of columns of which a block lacks a few cells."""
-        if policy.min_rows <= 1 or not (fillings := view.fillings):
+        if self._policy.min_rows <= 1 or not (fillings := view.fillings):
             return {}
         if view.table is not self._table:
             self._fewest, self._table = {}, view.table
@@ -98,12 +100,12 @@ class ImputedCells:
             in_all = np.zeros(view.table.n_rows, np.uint8)
             self._fewest |= _fewest(view.table, new, in_all)
             # Few in all are few in a block, and the blocks need not be known.
-            if many := [c for c in new if self._fewest[c] >= policy.min_rows]:
+            if many := [c for c in new if self._fewest[c] >= self._policy.min_rows]:
                 self._fewest |= _fewest(view.table, many, view.blocks_of_rows)
         return {
             column: filling
             for column, filling in fillings.items()
-            if 0 < self._fewest[column] < policy.min_rows
+            if 0 < self._fewest[column] < self._policy.min_rows
         }
 
 
