@@ -20,7 +20,7 @@ from typing import Any, cast, final
 import numpy as np
 
 from unpooled.arrays import Array
-from unpooled.coordinator.open_totals import opened_totals
+from unpooled.coordinator.open_totals import disclosed_values, opened_totals
 from unpooled.coordinator.step_call import RoundRecord, RoundRunner, StepCall
 from unpooled.errors import UnpooledError
 from unpooled.federation.calls import METHODS, RECORDS, record_for
@@ -37,10 +37,8 @@ from unpooled.protocol.following import (
     model_digest,
 )
 from unpooled.protocol.refusal import Refusal
-from unpooled.protocol.request import Request
 from unpooled.protocol.step import find_step, home_of
 from unpooled.protocol.view_operations import Operation, Recorded
-from unpooled.protocol.wire_format import WireFormat
 
 # By name, since studies stand above the federation.
 _TEXTS = "unpooled.study.announcement"
@@ -339,22 +337,6 @@ def _results(
         words = {name: array.copy() for name, array in opened.words.items()}
         return opened_totals(request, step, sizes, words, runner.protection)
     if step.verb == "disclosed":
-        return _disclosed(request, step.leaves, sizes, opened)
+        words = {place: np.array(array) for place, array in opened.words.items()}
+        return disclosed_values(request, step, sizes, words)
     return {}
-
-
-def _disclosed(
-    request: Request,
-    leaves: Mapping[str, Any],
-    sizes: Mapping[str, Mapping[str, int]],
-    opened: OpenedRound,
-) -> dict[str, dict[str, Any]]:
-    results: dict[str, dict[str, Any]] = {party: {} for party in sizes}
-    for name, declared in leaves.items():
-        for party in sizes:
-            form = WireFormat.of(declared, sizes[party], request.public)
-            words = np.array(opened.words[f"{party}/{name}"])
-            if (words.shape, words.dtype) != form.words(None):
-                raise Refusal("wrong_total")
-            results[party][name] = form.restored(words)
-    return results
