@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unpooled.cli.commands import file_option, folder_option
-from unpooled.cli.terminal import console, count, say
+from unpooled.cli.terminal import console, say
+from unpooled.results.formats import counted
 
 if TYPE_CHECKING:
     from unpooled.ledger import Ledger
@@ -130,7 +131,7 @@ def forget(study: StudyName, yes: Yes = False, kit: Kit = Path()) -> None:
         _unknown(study, journal)
     files = sorted((silo.models / study).glob(f"*{MODEL_SUFFIX}"))
     if not yes and sys.stdin.isatty():
-        question = f"Forget {study}, with {count(len(files), 'model file')}?"
+        question = f"Forget {study}, with {counted(len(files), 'model file')}?"
         if not typer.confirm(question):
             raise typer.Exit(1)
     # The log comes first: a running process must not use files that are being deleted.
@@ -141,7 +142,7 @@ def forget(study: StudyName, yes: Yes = False, kit: Kit = Path()) -> None:
         (silo.models / study).rmdir()
     forget_kept(journal, study, silo.results)
     say(
-        f"Forgot {study}: {count(len(files), 'model file')} and the arrays that its "
+        f"Forgot {study}: {counted(len(files), 'model file')} and the arrays that its "
         f"steps kept are deleted. The log stays."
     )
 
