@@ -21,7 +21,9 @@ the first stays. An analyst who names a number means that number, and one who as
 median after a mean means a median.
 """
 
-from typing import final
+import hashlib
+from collections.abc import Sequence
+from typing import Any, final
 
 import numpy as np
 
@@ -29,10 +31,11 @@ from unpooled.arrays import Array, UInt8
 from unpooled.data.table import Table
 from unpooled.party.memory.audit_log import AuditLog, Note
 from unpooled.party.memory.audit_state import Filling
-from unpooled.party.rules.former_fillings import check_former
 from unpooled.party.rules.policy import Policy
 from unpooled.party.views.view import View
 from unpooled.protocol.refusal import Refusal
+
+_CHOSEN = "chosen "
 
 
 @final
@@ -68,7 +71,7 @@ class ImputedCells:
             first = self._first(versions, column)
             if first is None:
                 notes = self._audit_log.state().notes["filled"]
-                check_former(notes, view.table, column, now, self._key)
+                _check_former(notes, view.table, column, now, self._key)
             elif now != first:
                 of_two = bool(first.step) and now.step != first.step
                 if of_two or now.chosen or first.chosen or now.before != first.before:
@@ -120,3 +123,34 @@ def _fewest(
     none = table.n_rows + 1
     fewest = np.where(missing > 0, missing, none).min(axis=0) % none
     return dict(zip(columns, fewest.tolist(), strict=True))
+
+
+def _check_former(
+    notes: Sequence[dict[str, Any]],
+    table: Table,
+    column: str,
+    now: Filling,
+    key: bytes,
+) -> None:
+    """Refuse a chosen number where a column was filled otherwise, or by one before.
+
+    Earlier versions of the library noted, for all rows and each column, how it was
+    filled and a digest of its cells. They did not note the number, so a filling that a
+    fit gave cannot stay: the first one under the present notes does.
+    """
+    for note in notes:
+        if note["rows"] != "all" or column not in note["columns"]:
+            continue
+        how, cells, _ = note["columns"][column]
+        other = how != now.former and (now.chosen or how.startswith(_CHOSEN))
+        # Other cells are other data: the table has changed.
+        if other and cells == _digest(table, column, key):
+            raise Refusal("another_filling")
+
+
+def _digest(table: Table, column: str, key: bytes) -> str:
+    found = hashlib.blake2b(digest_size=16, key=key)
+    for block in table.blocks([column]):
+        cells = block.X[:, 0]
+        found.update(np.where(np.isnan(cells), np.nan, cells + 0.0).tobytes())
+    return found.hexdigest()
