@@ -386,7 +386,6 @@ class Studies:
             answered=answered,
             columns=columns,
             parties=parties,
-            session=asked.request.session,
             opened=None if opened is None else numbers,
             table=self._differencing.table_name(asked),
             rows=asked.view.selection,
