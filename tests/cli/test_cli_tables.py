@@ -15,7 +15,8 @@ from command_line import too_wide
 from unpooled.cli.progress import Display
 from unpooled.cli.results_tables import exhibits
 from unpooled.cli.tables import left_table, plan_table
-from unpooled.cli.terminal import count, printable, shape, size
+from unpooled.cli.terminal import printable, shape, size
+from unpooled.results.formats import counted
 
 
 def planned_and_heard(model=None):
@@ -155,6 +156,6 @@ def test_bytes_as_people_read_them(n, text):
 def test_shapes_counts_and_names():
     assert shape(()) == "1"
     assert shape((3, 4000)) == "3 × 4,000"
-    assert count(1, "silo") == "1 silo"
-    assert count(1000, "silo") == "1,000 silos"
+    assert counted(1, "silo") == "1 silo"
+    assert counted(1000, "silo") == "1,000 silos"
     assert printable("a\nb\x1b[31m\u202e") == "a b\ufffd[31m\ufffd"

@@ -31,7 +31,6 @@ def a_round(
         answered=answered,
         columns=["x0"],
         parties=["a", "b", "c"],
-        session="session",
         table="table",
         rows=None,
     )

@@ -15,7 +15,7 @@ from unpooled.arrays import Array, Float
 from unpooled.cli.progress import Display
 from unpooled.cli.results_tables import exhibits
 from unpooled.cli.tables import left_table, part, table
-from unpooled.cli.terminal import count, printable, size
+from unpooled.cli.terminal import printable, size
 from unpooled.data import heart_disease
 from unpooled.errors import StudyError
 from unpooled.federation.federation import Federation
@@ -27,6 +27,7 @@ from unpooled.models.preprocessing.scaler import StandardScaler
 from unpooled.party.rules.policy import Policy
 from unpooled.report.html import report
 from unpooled.report.text.rules import DESCRIPTIONS, value_text
+from unpooled.results.formats import counted
 
 _PLACES = {
     "cleveland": "Cleveland Clinic Foundation",
@@ -174,7 +175,7 @@ def _show_releases(console: Console, federation: Federation, seconds: float) -> 
         console,
         "What left each silo",
         f"Masked sums: every number was opened only as a total over all "
-        f"{count(len(parties), 'silo')}.",
+        f"{counted(len(parties), 'silo')}.",
         left_table(ledger),
         Text(
             f"With keys, signatures and headers each silo sent {size(messages)}, in "

@@ -12,8 +12,9 @@ from typing import Any, final
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from unpooled.cli.terminal import count, printable, size
+from unpooled.cli.terminal import printable, size
 from unpooled.federation.planning.plan import Plan
+from unpooled.results.formats import counted
 
 
 @final
@@ -126,7 +127,7 @@ class Display:
         sent = self._bytes[now] - self._bytes[before]
         self._console.print(
             f"round {self._done} of {self.rounds}: {printable(step)}, "
-            f"{count(self._parties, 'silo')}, {size(sent)} from each",
+            f"{counted(self._parties, 'silo')}, {size(sent)} from each",
             markup=False,
             highlight=False,
             soft_wrap=True,

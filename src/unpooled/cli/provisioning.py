@@ -12,7 +12,8 @@ from unpooled.cli.commands import (
     file_option,
     folder_argument,
 )
-from unpooled.cli.terminal import count, say, size
+from unpooled.cli.terminal import say, size
+from unpooled.results.formats import counted
 
 FederationFile = Annotated[
     Path, file_argument(metavar="FEDERATION", help="A federation's file (TOML).")
@@ -141,7 +142,7 @@ def prune(
     days = kept_days(kit) if older is None else duration("--older", older) / 86400.0
     deleted = delete(kit, days)
     say(
-        f"Deleted the folders of {count(deleted.folders, 'job')} older than "
+        f"Deleted the folders of {counted(deleted.folders, 'job')} older than "
         f"{days:g} days: {size(deleted.bytes)}. Audit logs, runs and models stay."
     )
 

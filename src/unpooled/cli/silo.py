@@ -158,7 +158,7 @@ def check(kit: Kit = Path(), offline: Offline = False) -> None:
     )
     from unpooled.party.setup.silo_file import SiloFile
 
-    silo = SiloFile.from_file(kit / "local" / "silo.toml")
+    silo = SiloFile.of_kit(kit)
     show_silo(console(), silo)
     if offline:
         return
@@ -186,7 +186,7 @@ def start(kit: Kit = Path(), quiet: Quiet = False) -> None:
     from unpooled.party.setup.silo_file import SiloFile
 
     # Errors in the silo's files are shown now and not in the first study.
-    silo = SiloFile.from_file(kit / "local" / "silo.toml")
+    silo = SiloFile.of_kit(kit)
     silo.check_name(address_of(kit).participant)
     silo.table()
     silo.rules()

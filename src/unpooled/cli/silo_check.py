@@ -11,7 +11,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from unpooled.cli.tables import part, table
-from unpooled.cli.terminal import count, printable
+from unpooled.cli.terminal import printable
 from unpooled.data.filtered_table import FilteredTable
 from unpooled.data.ids import match_report
 from unpooled.data.table import Table
@@ -29,6 +29,7 @@ from unpooled.party.setup.silo_file import SiloFile
 from unpooled.party.views.view import View
 from unpooled.protocol.library_build import library_build
 from unpooled.protocol.view_operations import Select
+from unpooled.results.formats import counted
 from unpooled.secure.keys.roster import Roster
 from unpooled.secure.keys.spoken import spoken
 
@@ -46,7 +47,7 @@ def show_silo(console: Console, silo: SiloFile) -> None:
         console,
         f"Silo {silo.name}",
         "Shown here only: none of this leaves the silo.",
-        Text(f"{count(n, 'row')} in {_place(silo)}{_chosen(silo, rows)}"),
+        Text(f"{counted(n, 'row')} in {_place(silo)}{_chosen(silo, rows)}"),
         _columns(rows, rules, missing, n),
     )
     if rows.label is not None:
@@ -76,8 +77,8 @@ def show_silo(console: Console, silo: SiloFile) -> None:
     part(console, "What the policy allows", f"From {silo.policy}", _rules(rules))
     if rules.max_feature_ratio < 1e6:
         most = (
-            f"With {count(n, 'row')} here, totals over pairs of columns may have at "
-            f"most {count(rules.most_columns(n), 'column')} at a time "
+            f"With {counted(n, 'row')} here, totals over pairs of columns may have at "
+            f"most {counted(rules.most_columns(n), 'column')} at a time "
             f"(max_feature_ratio)."
         )
         console.print(Text(most))
@@ -98,7 +99,7 @@ def show_silo(console: Console, silo: SiloFile) -> None:
     )
     if len(roster) < rules.min_parties:
         few = (
-            f"The roster has {count(len(roster), 'silo')}; the policy asks for "
+            f"The roster has {counted(len(roster), 'silo')}; the policy asks for "
             f"{rules.min_parties} in a study. Add silos: unpooled silo pin FILE..."
         )
         console.print(Text(few, "red"))
@@ -125,7 +126,9 @@ def _show_cells(console: Console, rows: Table, found: list[Cells]) -> None:
             Text("\n".join(lines[:_MOST_LINES])),
         )
         if len(lines) > _MOST_LINES:
-            console.print(Text(f"and {count(len(lines) - _MOST_LINES, 'column')} more"))
+            console.print(
+                Text(f"and {counted(len(lines) - _MOST_LINES, 'column')} more")
+            )
 
 
 def _carried(rows: Table, rules: Policy) -> Leverage | None:

@@ -47,7 +47,7 @@ def rotate(kit: Kit = Path()) -> None:
     from unpooled.party.setup.silo_file import SiloFile
     from unpooled.party.setup.silo_init import rotate as change
 
-    public = change(SiloFile.from_file(kit / "local" / "silo.toml"))
+    public = change(SiloFile.of_kit(kit))
     say(f"This silo has a new identity key. Send {public} to all others.")
     say("There: unpooled silo pin FILE. Until then they do not add with this silo.")
 
@@ -66,7 +66,7 @@ def encrypt_key(
     from unpooled.party.setup.locked_key import locked, password_of
     from unpooled.party.setup.silo_file import SiloFile
 
-    silo = SiloFile.from_file(kit / "local" / "silo.toml")
+    silo = SiloFile.of_kit(kit)
     text = locked(silo.key().private_bytes(), password_of(password))
     with replacing(silo.identity) as stream:
         Path(stream.name).chmod(0o600)
@@ -102,5 +102,5 @@ def _roster_of(kit: Path) -> Path:
 
     # The server has a roster too, but no silo.toml.
     if (kit / "local" / "silo.toml").exists() or kind_of(kit) == "silo":
-        return SiloFile.from_file(kit / "local" / "silo.toml").roster
+        return SiloFile.of_kit(kit).roster
     return kit / "local" / "roster.toml"

@@ -7,13 +7,14 @@ from rich.console import Console
 from rich.text import Text
 
 from unpooled.cli.tables import part, plan_table, table
-from unpooled.cli.terminal import count, printable, shape, size
+from unpooled.cli.terminal import printable, shape, size
 from unpooled.errors import RULES
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.memory.hash_chain import Entry, now
 from unpooled.party.rules.policy import Policy
 from unpooled.report.facts import declaration
 from unpooled.report.text.log_events import event
+from unpooled.results.formats import counted
 from unpooled.study.announcement import Announced
 
 _DECISIONS = {
@@ -49,7 +50,7 @@ def show_log(
         part(
             console,
             f"Study {printable(name)}" if name else "No study",
-            f"{count(rounds, 'round')}; {count(len(lines), 'array')} left, "
+            f"{counted(rounds, 'round')}; {counted(len(lines), 'array')} left, "
             f"{bytes_out}.{decision}",
             _events(of_study),
         )
@@ -61,8 +62,8 @@ def show_log(
         f"{opened.total:,.0f} numbers were opened that this table is part of, equal "
         f"ones counted once: a share of {opened.share:.2g} of the cells of the column "
         f"that most are about, of at most {policy.max_released_share:g}. Arrays with "
-        f"entries for single people: {count(opened.people, 'number')}. "
-        f"{count(refusals, 'refusal')} in {days:g} days depended on rows, of at most "
+        f"entries for single people: {counted(opened.people, 'number')}. "
+        f"{counted(refusals, 'refusal')} in {days:g} days depended on rows, of at most "
         f"{policy.max_refusals:g}.",
     )
     console.print()
@@ -77,14 +78,15 @@ def show_announced(
         console,
         f"Study {printable(study)}",
         f"With {', '.join(map(printable, plan.parties))}. It fits "
-        f"{', '.join(announced.models)} on {count(len(announced.columns), 'column')}: "
+        f"{', '.join(announced.models)} on "
+        f"{counted(len(announced.columns), 'column')}: "
         f"{', '.join(map(printable, announced.columns))}.",
         *(
             Text(f"{heading}: {printable(said)}")
             for heading, said in announced.statement.items()
         ),
         plan_table(plan),
-        f"{count(plan.rounds, 'round')}; this silo sends {size(plan.bytes)} "
+        f"{counted(plan.rounds, 'round')}; this silo sends {size(plan.bytes)} "
         f"and receives {size(plan.bytes_in)} ({plan.protection}). {plan.opened}",
         *(Text(printable(note)) for note in plan.notes),
     )

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unpooled.cli.commands import file_option, folder_option
-from unpooled.cli.terminal import console, count, say
+from unpooled.cli.terminal import console, say
+from unpooled.errors import StudyError
+from unpooled.results.formats import counted
 
 if TYPE_CHECKING:
     from unpooled.ledger import Ledger
@@ -54,12 +56,9 @@ def log(
     """Show what left this silo, when, for which study, and with which parties."""
     from unpooled.cli.silo_log import show_log
     from unpooled.ledger import Ledger
-    from unpooled.party.memory.audit_log import AuditLog
     from unpooled.party.setup.pinning import trusted_keys
 
-    silo = _silo(kit)
-    _check_has_log(silo)
-    journal = AuditLog(silo.audit)
+    silo, journal = _with_log(kit)
     if reset_refusals:
         journal.pardoned(getpass.getuser())
     show_log(console(), journal, study, silo.rules(), decides=silo.approval != "none")
@@ -82,12 +81,10 @@ def approve(study: StudyName, yes: Yes = False, kit: Kit = Path()) -> None:
     from unpooled.cli.silo_log import show_announced
     from unpooled.study.announcement import read_announced
 
-    silo = _silo(kit)
-    _check_has_log(silo)
-    journal = _journal(silo)
+    silo, journal = _with_log(kit)
     text = journal.study(study).text
     if not text:
-        _unknown(study, journal)
+        raise _unknown(study, journal)
     announced = read_announced(silo.party(), study, text, silo.pinned())
     show_announced(console(), study, text, announced)
     if not yes:
@@ -98,7 +95,7 @@ def approve(study: StudyName, yes: Yes = False, kit: Kit = Path()) -> None:
         if not typer.confirm("Approve?"):
             raise typer.Exit(1)
     if journal.study(study).text != text:
-        _fail(
+        raise StudyError(
             f"{study} was announced again meanwhile, with another text. "
             f"Run the command again."
         )
@@ -108,9 +105,8 @@ def approve(study: StudyName, yes: Yes = False, kit: Kit = Path()) -> None:
 
 def deny(study: StudyName, kit: Kit = Path()) -> None:
     """Keep this silo out of a study, also while the study runs."""
-    silo = _silo(kit)
-    _check_has_log(silo)
-    _journal(silo).decided(study, approved=False, by=getpass.getuser())
+    silo, journal = _with_log(kit)
+    journal.decided(study, approved=False, by=getpass.getuser())
     say(f"Denied: this silo does not take part in {study}.")
     if silo.approval == "none":
         say('It has no effect while silo.toml has approval = "none".')
@@ -123,14 +119,12 @@ def forget(study: StudyName, yes: Yes = False, kit: Kit = Path()) -> None:
     """
     from unpooled.party.memory.studies import MODEL_SUFFIX, forget_kept
 
-    silo = _silo(kit)
-    _check_has_log(silo)
-    journal = _journal(silo)
+    silo, journal = _with_log(kit)
     if study not in journal.studies():
-        _unknown(study, journal)
+        raise _unknown(study, journal)
     files = sorted((silo.models / study).glob(f"*{MODEL_SUFFIX}"))
     if not yes and sys.stdin.isatty():
-        question = f"Forget {study}, with {count(len(files), 'model file')}?"
+        question = f"Forget {study}, with {counted(len(files), 'model file')}?"
         if not typer.confirm(question):
             raise typer.Exit(1)
     # The log comes first: a running process must not use files that are being deleted.
@@ -141,7 +135,7 @@ def forget(study: StudyName, yes: Yes = False, kit: Kit = Path()) -> None:
         (silo.models / study).rmdir()
     forget_kept(journal, study, silo.results)
     say(
-        f"Forgot {study}: {count(len(files), 'model file')} and the arrays that its "
+        f"Forgot {study}: {counted(len(files), 'model file')} and the arrays that its "
         f"steps kept are deleted. The log stays."
     )
 
@@ -170,8 +164,9 @@ def apply(
     """Apply a fitted model to this silo's rows. The result stays in the silo."""
     from unpooled.models.files.apply_in_silo import apply as applied
     from unpooled.models.files.model_file import load
+    from unpooled.party.setup.silo_file import SiloFile
 
-    silo = _silo(kit)
+    silo = SiloFile.of_kit(kit)
     path = _model_file(silo, model)
     target = out or Path(f"{path.stem}-{silo.name}.csv")
     n_rows, columns = applied(
@@ -180,32 +175,29 @@ def apply(
     say(f"Wrote {n_rows} rows to {target}: {', '.join(columns)}.")
 
 
-def _silo(kit: Path) -> "SiloFile":
+def _with_log(kit: Path) -> "tuple[SiloFile, AuditLog]":
+    """Return the silo of a kit, and its log, which must be there."""
+    from unpooled.party.memory.audit_log import AuditLog
     from unpooled.party.setup.silo_file import SiloFile
 
-    return SiloFile.from_file(kit / "local" / "silo.toml")
-
-
-def _journal(silo: "SiloFile") -> "AuditLog":
-    from unpooled.party.memory.audit_log import AuditLog
-
-    return AuditLog(silo.audit)
-
-
-def _check_has_log(silo: "SiloFile") -> None:
+    silo = SiloFile.of_kit(kit)
     if not silo.audit.exists():
-        _fail(f"There is no log at {silo.audit}: this silo took part in no study yet.")
+        raise StudyError(
+            f"There is no log at {silo.audit}: this silo took part in no study yet."
+        )
+    return silo, AuditLog(silo.audit)
 
 
 def _model_file(silo: "SiloFile", model: str) -> Path:
     """Return the path of a model file; a delivered one must be unaltered."""
+    from unpooled.party.memory.audit_log import AuditLog
     from unpooled.party.memory.studies import MODEL_SUFFIX
     from unpooled.protocol.message import digest
 
     study, _, name = model.partition("/")
     delivered: dict[str, str] = {}
     if silo.audit.exists():
-        journal = _journal(silo)
+        journal = AuditLog(silo.audit)
         delivered = {
             f"{known}/{model_name}": sha
             for known in journal.studies()
@@ -214,12 +206,12 @@ def _model_file(silo: "SiloFile", model: str) -> Path:
     if model in delivered:
         path = silo.models / study / f"{name}{MODEL_SUFFIX}"
         if not path.exists():
-            _fail(f"{path} was delivered and is missing.")
+            raise StudyError(f"{path} was delivered and is missing.")
         if digest(path.read_bytes()) != delivered[model]:
-            _fail(f"{path} was altered after it was delivered.")
+            raise StudyError(f"{path} was altered after it was delivered.")
         return path
     if not Path(model).is_file():
-        _fail(
+        raise StudyError(
             f"There is no model {model}. Delivered models: "
             f"{', '.join(delivered) or 'none'}."
         )
@@ -237,16 +229,14 @@ def _verify_ledger(ledger: "Ledger", trusted: dict[str, tuple[bytes, ...]]) -> N
     """Check chain and seals of a ledger, under the keys that this silo pins."""
     for party in ledger.libraries:
         if party not in trusted:
-            _fail(f"The ledger has lines of {party}, which this silo does not pin.")
+            raise StudyError(
+                f"The ledger has lines of {party}, which this silo does not pin."
+            )
     ledger.verify(trusted)
 
 
-def _unknown(study: str, journal: "AuditLog") -> None:
+def _unknown(study: str, journal: "AuditLog") -> StudyError:
     known = ", ".join(journal.studies()) or "none"
-    _fail(f"No study {study} was announced to this silo. Announced studies: {known}.")
-
-
-def _fail(reason: str) -> None:
-    from unpooled.errors import StudyError
-
-    raise StudyError(reason)
+    return StudyError(
+        f"No study {study} was announced to this silo. Announced studies: {known}."
+    )

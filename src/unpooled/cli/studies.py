@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from unpooled.cli.commands import command, duration, folder_option, group
-from unpooled.cli.terminal import console, count, printable, say
+from unpooled.cli.terminal import console, printable, say
+from unpooled.results.formats import counted
 
 app = group("studies", "The studies of a coordinator's kit, and their jobs.")
 
@@ -66,7 +67,7 @@ def stop(
         ]
         for job in running:
             session.stop(job)
-    say(f"Stopped {count(len(running), 'job')} of the study {study}.")
+    say(f"Stopped {counted(len(running), 'job')} of the study {study}.")
 
 
 @command(app)
@@ -86,7 +87,7 @@ def prune(kit: Kit = Path(), older: Older = "30d") -> None:
         ]
         for job in old:
             session.delete(job)
-    say(f"Deleted {count(len(old), 'job')} at the server.")
+    say(f"Deleted {counted(len(old), 'job')} at the server.")
 
 
 _SHOWN = ("job", "name", "status", "time")

@@ -10,13 +10,14 @@ from rich.console import Console, RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
-from unpooled.cli.terminal import count, printable, shape, size
+from unpooled.cli.terminal import printable, shape, size
 from unpooled.data.columns import listing
 from unpooled.errors import RULES
 from unpooled.federation.planning.plan import Plan
 from unpooled.ledger import Ledger, Release
 from unpooled.report.facts import declaration
 from unpooled.report.text.rounds import equal_rounds, round_numbers
+from unpooled.results.formats import counted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,13 +77,13 @@ def plan_table(plan: Plan) -> Grid:
         step = lines[-1].step
         name = Text(printable(step), "bold")
         if len(rounds) > 1:
-            name.append(f"  {count(len(rounds), 'round')}, each:", "not bold dim")
+            name.append(f"  {counted(len(rounds), 'round')}, each:", "not bold dim")
         # How many of them stands beside the step.
         grid.add_row(round_numbers(range(first, last + 1)), "", name)
         # Each fold of a cross-validation has the same lines.
         times = Counter(map(_key, lines))
         for line in {_key(line): line for line in lines}.values():
-            style = "" if _leaves(line) else "dim"
+            style = "" if line.leaves else "dim"
             stays, n = line.visibility == "kept", times[_key(line)]
             what = _description(line, step)
             grid.add_row(
@@ -112,7 +113,7 @@ def left_table(ledger: Ledger) -> Grid:
         "bytes",
         right=("bytes",),
     )
-    lines = [line for line in ledger if _leaves(line)]
+    lines = [line for line in ledger if line.leaves]
     if any(line.visibility != "summed" for line in lines):
         grid.columns[2].header = "what left each silo"
     for rounds in equal_rounds(lines):
@@ -131,16 +132,12 @@ def left_table(ledger: Ledger) -> Grid:
             )
     grid.add_section()
     grid.add_row(
-        Text(count(len({line.round for line in lines}), "round"), "bold"),
+        Text(counted(len({line.round for line in lines}), "round"), "bold"),
         "",
-        Text(f"{count(len(lines), 'array')} in all", "bold"),
+        Text(f"{counted(len(lines), 'array')} in all", "bold"),
         Text(f"{ledger.bytes_out():,}", "bold"),
     )
     return grid
-
-
-def _leaves(line: Release) -> bool:
-    return line.direction == "out" and line.visibility != "kept"
 
 
 def _meaning(line: Release) -> str:
@@ -178,7 +175,8 @@ def show_plan(console: Console, study: "Study", plan: Plan) -> bool:
             "them. stays: never leaves.",
             "dim",
         ),
-        f"{count(plan.rounds, 'round')}. Each of {count(len(plan.parties), 'silo')} "
+        f"{counted(plan.rounds, 'round')}. Each of "
+        f"{counted(len(plan.parties), 'silo')} "
         f"sends {size(plan.bytes)} and receives {size(plan.bytes_in)}. {plan.opened}",
         *map(Text, plan.notes),
         *_ends(plan),

@@ -35,11 +35,6 @@ def shape(axes: tuple[int, ...]) -> str:
     return " × ".join(f"{length:,}" for length in axes) or "1"
 
 
-def count(n: int, singular: str, plural: str = "") -> str:
-    """Return "1 round", "6 rounds"."""
-    return f"{n:,} {singular if n == 1 else plural or singular + 's'}"
-
-
 def console() -> "Console":
     """Return the console that commands write to."""
     from rich.console import Console

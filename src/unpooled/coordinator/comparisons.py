@@ -52,16 +52,20 @@ def computing_parties(roster: Roster, allow_coordinator_party: bool) -> tuple[st
     return roster.committee
 
 
-def computing_note(members: tuple[str, ...], parties: tuple[str, ...]) -> str:
-    """Return a sentence on who computes; empty where all parties do."""
+def note_computing(
+    notes: list[str], members: tuple[str, ...], parties: tuple[str, ...]
+) -> None:
+    """Add a sentence on who computes, once; none where all parties do."""
+    note = ""
     if COORDINATOR in members:
-        return computed_for(len(parties)).strip()
-    if len(members) < len(parties):
-        return (
+        note = computed_for(len(parties)).strip()
+    elif len(members) < len(parties):
+        note = (
             f"Comparisons are computed by the committee {', '.join(members)}, which "
             f"the silos' rosters pin; the others hand it shares."
         )
-    return ""
+    if note not in ("", *notes):
+        notes.append(note)
 
 
 def computed_for(n_parties: int) -> str:

@@ -21,8 +21,8 @@ from typing import Any, final
 from unpooled.coordinator.channel import Channel
 from unpooled.coordinator.comparisons import (
     Comparisons,
-    computing_note,
     computing_parties,
+    note_computing,
 )
 from unpooled.coordinator.open_totals import (
     added_words,
@@ -51,7 +51,7 @@ from unpooled.protocol.library_build import library_build
 from unpooled.protocol.message import Message, encode
 from unpooled.protocol.request import Request
 from unpooled.protocol.several_steps import together
-from unpooled.secure.keys.agreement import Offer, session_seed
+from unpooled.secure.keys.agreement import Offer, offers_of, session_seed
 from unpooled.secure.keys.roster import Roster
 from unpooled.secure.sums.masking import MaskedSum
 from unpooled.secure.sums.plain import PlainSum
@@ -246,8 +246,7 @@ class Coordinator(RoundRunner):
                 lines = lines_of_all(request, call.step, sizes, self.protection)
                 released.append(log_lines(self.ledger, self.roster, lines, own))
         finally:
-            for recorder in self.recorders:
-                recorder()
+            self._record()
         if replies.problem:
             self._leave()
             raise replies.problem
@@ -300,8 +299,9 @@ class Coordinator(RoundRunner):
             tell({})
             return {}
         if step.verb == "disclosed":
-            tell(words_by_party(released), signed=released)
-            return disclosed_values(request, step, sizes, released)
+            words = words_by_party(released)
+            tell(words, signed=released)
+            return disclosed_values(request, step, sizes, words)
         words = added_words(request, step, sizes, released, self._sum)
         tell(words, sealed=released)
         return opened_totals(request, step, sizes, words, self.protection)
@@ -311,9 +311,7 @@ class Coordinator(RoundRunner):
         if self._comparisons is not None:
             return
         members = computing_parties(self.roster, allow_coordinator_party)
-        note = computing_note(members, self.parties)
-        if note not in ("", *self.notes):
-            self.notes.append(note)
+        note_computing(self.notes, members, self.parties)
         if not self._session:
             self._join()
         self._comparisons = Comparisons(
@@ -378,8 +376,7 @@ class Coordinator(RoundRunner):
             lines = lines_of(replies.messages)
             released = log_lines(self.ledger, self.roster, lines, replies.messages)
         finally:
-            for recorder in self.recorders:
-                recorder()
+            self._record()
         if replies.problem:
             # The next join requests the lines that were lost.
             self._leave()
@@ -437,6 +434,10 @@ class Coordinator(RoundRunner):
             self.records.append(record)
         return replies
 
+    def _record(self) -> None:
+        for recorder in self.recorders:
+            recorder()
+
     def _join(self) -> None:
         """Begin a session: fresh keys between every two parties, and lost lines.
 
@@ -458,8 +459,7 @@ class Coordinator(RoundRunner):
         last = recover(self.ledger, self.roster, self.study, offers, self.send)
         if last:
             self._round = max(self._round, last)
-            for recorder in self.recorders:
-                recorder()
+            self._record()
         signed = {
             party: [reply.header[name] for name in ("key", "signature", "head")]
             for party, reply in offers.items()
@@ -503,10 +503,7 @@ class Coordinator(RoundRunner):
 def _as_offers(signed: Mapping[str, list[Any]]) -> dict[str, Offer]:
     """Return offers as bytes, of which parties sent hexadecimal texts."""
     try:
-        return {
-            party: Offer(bytes.fromhex(key), bytes.fromhex(signature), str(head))
-            for party, (key, signature, head) in signed.items()
-        }
+        return offers_of(signed)
     except (TypeError, ValueError) as wrong:
         raise AggregationError(
             "A party did not send a key.", rule="malformed_message"

@@ -48,9 +48,10 @@ def added_words(
     words, parties = dict[str, Array](), sorted(sizes)
     for name, form in _forms(request, step, sizes).items():
         code = form.code(len(parties), request.context(name))
-        shape, dtype = form.words(code if isinstance(secure_sum, MaskedSum) else None)
+        wanted = form.words(code if isinstance(secure_sum, MaskedSum) else None)
         concealed = [
-            _released_array(released[party], name, shape, dtype) for party in parties
+            as_declared(party, name, released[party].arrays.get(name), wanted)
+            for party in parties
         ]
         words[name] = secure_sum.added(concealed, code)
     return words
@@ -97,28 +98,37 @@ def _forms(request: Request, step: Step, sizes: Sizes) -> dict[str, WireFormat]:
 
 
 def disclosed_values(
-    request: Request, step: Step, sizes: Sizes, released: Mapping[str, Message]
+    request: Request, step: Step, sizes: Sizes, words: Mapping[str, Array]
 ) -> dict[str, dict[str, Any]]:
-    """Return the values that each party disclosed, by party and name."""
+    """Return the values that each party disclosed, by party and name.
+
+    Parameters
+    ----------
+    request, step, sizes
+        As of `added_words`.
+    words : mapping of str to array
+        What the parties sent, by party/name.
+    """
     results: dict[str, dict[str, Any]] = {party: {} for party in sizes}
     for name, declared in step.leaves.items():
         for party in sizes:
             form = WireFormat.of(declared, sizes[party], request.public)
-            shape, dtype = form.words(None)
-            value = _released_array(released[party], name, shape, dtype)
+            sent = words.get(f"{party}/{name}")
+            value = as_declared(party, name, sent, form.words(None))
             results[party][name] = form.restored(value)
     return results
 
 
-def _released_array(
-    message: Message, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]
+def as_declared(
+    party: str,
+    name: str,
+    array: Array | None,
+    wanted: tuple[tuple[int, ...], np.dtype[Any]],
 ) -> Array:
-    """Return an array of a reply, if it has the declared shape and type."""
-    array = message.arrays.get(name)
-    if array is None or array.shape != shape or array.dtype != dtype:
+    """Return an array that a party sent, if it has the declared shape and type."""
+    if array is None or (array.shape, array.dtype) != wanted:
         raise AggregationError(
-            f"{message.header['party']} sent something else than is declared for "
-            f"{name}.",
+            f"{party} sent something else than is declared for {name}.",
             rule="malformed_message",
         )
     return array

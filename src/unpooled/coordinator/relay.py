@@ -10,7 +10,8 @@ from typing import Any, final
 import numpy as np
 
 from unpooled.arrays import Array
-from unpooled.errors import AggregationError, DataError
+from unpooled.coordinator.open_totals import as_declared
+from unpooled.errors import DataError
 from unpooled.protocol.ledger_lines import NOTHING
 from unpooled.protocol.message import Message
 from unpooled.protocol.neighbour_messages import Sealed, sealed_size
@@ -72,12 +73,7 @@ def _pieces(
         words = np.zeros(len(peers) * size, np.uint8)
         if replies is not None:
             sent = replies[party].arrays.get(name)
-            if sent is None or sent.shape != words.shape or sent.dtype != words.dtype:
-                raise AggregationError(
-                    f"{party} sent something else than is declared for {name}.",
-                    rule="malformed_message",
-                )
-            words = sent
+            words = as_declared(party, name, sent, (words.shape, words.dtype))
         for place, peer in enumerate(peers):
             pieces[party, peer] = words[place * size : (place + 1) * size]
     return pieces

@@ -244,3 +244,34 @@ class RoundRunner(abc.ABC):
             As of `run_step`, in the order of the calls.
         """
         return [self.run_step(call) for call in calls]
+
+
+class RunnerOver(RoundRunner):
+    """Passes on to another runner what it does not do itself."""
+
+    _runner: RoundRunner
+
+    def _stand_before(self, runner: RoundRunner) -> None:
+        self._runner = runner
+        for name in RoundRunner.__annotations__:
+            setattr(self, name, getattr(runner, name))
+
+    def enter(self, call: Callable[[], Call] | None = None) -> None:
+        """Begin a fit."""
+        self._runner.enter(call)
+
+    def exit(self) -> None:
+        """End a fit."""
+        self._runner.exit()
+
+    def begin_computing(self, allow_coordinator_party: bool = False) -> None:
+        """Prepare the secure comparisons of this fit, unless that was done."""
+        self._runner.begin_computing(allow_coordinator_party)
+
+    def narrow(self) -> None:
+        """Note that the fit leaves out columns which only its totals tell."""
+        self._runner.narrow()
+
+    def seed(self) -> int:
+        """Return the session's seed."""
+        return self._runner.seed()

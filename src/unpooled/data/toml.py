@@ -1,6 +1,7 @@
 """TOML tables, read with errors that name the file and the key."""
 
 import difflib
+import json
 import math
 import re
 import tomllib
@@ -188,6 +189,12 @@ def read_text(path: Path) -> str:
         raise StudyError(f"There is no file {path}.") from absent
     except (OSError, UnicodeDecodeError) as wrong:
         raise StudyError(f"Cannot read {path}: {wrong}.") from wrong
+
+
+def toml_text(text: str) -> str:
+    """Return a text in quotes, as a key or value of a TOML file."""
+    # JSON and TOML escape alike, except surrogate pairs and an unescaped DEL.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def is_plain(value: Any) -> bool:

@@ -173,7 +173,7 @@ class StudyHistory:
     @property
     def left(self) -> list[Release]:
         """The lines of what left."""
-        return [x for x in self.lines if leaves(x)]
+        return [x for x in self.lines if x.leaves]
 
     @property
     def n_bytes(self) -> int:
@@ -259,14 +259,9 @@ def key_of(study: str) -> str:
     return hashlib.sha256(study.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def leaves(line: Release) -> bool:
-    """Whether an array left the silo."""
-    return line.direction == "out" and line.visibility != "kept"
-
-
 def protection_of(lines: Iterable[Release]) -> str:
     """Return how totals travelled: masked words are whole numbers, plain ones not."""
-    totals = (x for x in lines if leaves(x) and x.visibility in ("summed", "veiled"))
+    totals = (x for x in lines if x.leaves and x.visibility in ("summed", "veiled"))
     return "plain" if any(x.dtype.startswith("float") for x in totals) else "masked"
 
 

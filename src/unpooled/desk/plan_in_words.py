@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, final
 
-from unpooled.desk.history import StudyHistory, leaves
+from unpooled.desk.history import StudyHistory
 from unpooled.errors import RULES
 from unpooled.federation.planning.plan import Plan
 from unpooled.ledger import Ledger, Release
@@ -114,7 +114,7 @@ def facts_of_plan(silo: str, study: str, announced: Announced) -> Facts:
 def routes(plan: Plan) -> list[Route]:
     """Return the arrays that would leave, by who would see them."""
     found: dict[tuple[tuple[str, str], bool], list[Release]] = {}
-    for line in filter(leaves, plan.releases):
+    for line in (one for one in plan.releases if one.leaves):
         clear = plan.protection != "masked" and line.visibility in ("summed", "veiled")
         one, other, exposed = _ROUTES["in clear" if clear else line.visibility]
         to = (one.format(m=len(plan.parties)), other)
@@ -267,7 +267,7 @@ def changes(before: Stated, now: Stated) -> list[str]:
 def never_sent(plan: Plan, earlier: Iterable[StudyHistory]) -> list[str]:
     """Return the meanings of arrays that no study has had from this silo yet."""
     known = {(x.step, x.name) for one in earlier for x in one.left}
-    fresh = [x for x in plan.releases if leaves(x) and (x.step, x.name) not in known]
+    fresh = [x for x in plan.releases if x.leaves and (x.step, x.name) not in known]
     return list(dict.fromkeys(meaning(line) for line in fresh))
 
 

@@ -93,7 +93,7 @@ class Look:
     @classmethod
     def at(cls, kit: Path) -> "Look":
         """Read a silo's file and log."""
-        silo = SiloFile.from_file(kit / "local" / "silo.toml")
+        silo = SiloFile.of_kit(kit)
         problem, entries, state = "", list[Entry](), AuditState()
         try:
             # Without a log one is kept in memory: to look makes no file.
@@ -139,7 +139,7 @@ class SiloDesk:
     def __init__(self, kit: Path) -> None:
         self.kit = kit
         # A kit without its file is an error at the start, and not on a page.
-        name = SiloFile.from_file(kit / "local" / "silo.toml").name
+        name = SiloFile.of_kit(kit).name
         self._pages = Pages(f"Desk of {name}", _MENU)
 
     def app(self) -> Starlette:

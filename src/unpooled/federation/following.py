@@ -11,8 +11,6 @@ same estimator, so an estimator needs nothing of its own to be followed.
 
 import importlib
 import inspect
-import queue
-import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast, final
@@ -20,12 +18,13 @@ from typing import Any, cast, final
 import numpy as np
 
 from unpooled.arrays import Array
-from unpooled.coordinator.open_totals import opened_totals
+from unpooled.coordinator.open_totals import disclosed_values, opened_totals
 from unpooled.coordinator.step_call import RoundRecord, RoundRunner, StepCall
 from unpooled.errors import UnpooledError
 from unpooled.federation.calls import METHODS, RECORDS, record_for
 from unpooled.federation.federation import Federation
 from unpooled.federation.layout import Layout
+from unpooled.federation.turns import Turns
 from unpooled.ledger import Ledger
 from unpooled.linalg.settled import Hint, checking
 from unpooled.party.following import Outcome, StudyText
@@ -37,10 +36,8 @@ from unpooled.protocol.following import (
     model_digest,
 )
 from unpooled.protocol.refusal import Refusal
-from unpooled.protocol.request import Request
 from unpooled.protocol.step import find_step, home_of
 from unpooled.protocol.view_operations import Operation, Recorded
-from unpooled.protocol.wire_format import WireFormat
 
 # By name, since studies stand above the federation.
 _TEXTS = "unpooled.study.announcement"
@@ -68,14 +65,6 @@ class Following:
         return importlib.import_module(_TEXTS).calls_of(text)
 
 
-class _ClosedError(BaseException):
-    """Ends the thread of a program that nobody follows any more."""
-
-
-# What a thread hands over: the next round's calls, none at the end, or an error.
-_Event = tuple[Sequence[StepCall], BaseException | None]
-
-
 @final
 class _FollowingRunner(RoundRunner):
     """Hands each call of a step over, and returns what the round gave."""
@@ -86,8 +75,7 @@ class _FollowingRunner(RoundRunner):
         self.parties, self.study, self.protection = parties, study, protection
         self.planned, self.follows = False, False
         self.ledger, self.records, self.notes = Ledger(), list[RoundRecord](), []
-        self.calls = queue.SimpleQueue[_Event]()
-        self.opened = queue.SimpleQueue[Sequence[OpenedRound] | None]()
+        self.turns = Turns("following")
         self.hints = list[Hint]()
         self.ended = False
         self._seed = seed
@@ -113,10 +101,7 @@ class _FollowingRunner(RoundRunner):
         """Return what the steps of a round gave, once it has arrived."""
         if self.ended:
             raise Refusal("not_followed")
-        self.calls.put((calls, None))
-        opened = self.opened.get()
-        if opened is None:
-            raise _ClosedError
+        opened: Sequence[OpenedRound] = self.turns.hand_over(calls)
         return [_results(self, *pair) for pair in zip(calls, opened, strict=True)]
 
     def next_hints(self) -> Iterator[Hint]:
@@ -192,28 +177,26 @@ class RunningCall:
             self._model.continuing(reached, self.reached.append)
         self._partition = federation.partition
         self._call, self._done = call, False
-        run = _Run(self._runner, self._model, federation, call)
-        self._thread = threading.Thread(target=run, daemon=True, name="following")
-        self._run, self._started = run, False
+        self._run = _Run(self._runner, self._model, federation, call)
+        self._started = False
 
     def advance(self, opened: Sequence[OpenedRound]) -> list[Expected]:
         """Go on with what the last round gave; return the steps of the next one."""
         for one in opened:
             self._runner.hints += one.hints
+        turns, started, self._started = self._runner.turns, self._started, True
         with warnings.catch_warnings():
             # The coordinator has warned the person who asked.
             warnings.simplefilter("ignore")
-            if self._started:
-                self._runner.opened.put(opened)
-            else:
-                self._started = True
-                self._thread.start()
-            calls, error = self._runner.calls.get()
-        if error is not None:
-            self._done = True
-            refused = isinstance(error, UnpooledError) and error.rule == "hint"
-            raise Refusal("hint" if refused else "not_followed") from error
-        self._done = not calls
+            try:
+                calls = turns.go_on(opened) if started else turns.begin(self._run)
+            except KeyboardInterrupt:  # of whoever waits, and not of the program
+                raise
+            except BaseException as error:
+                self._done = True
+                refused = isinstance(error, UnpooledError) and error.rule == "hint"
+                raise Refusal("hint" if refused else "not_followed") from error
+        self._done = calls is None
         return [
             Expected(
                 step=call.step.name,
@@ -223,7 +206,7 @@ class RunningCall:
                 kept_of=call.kept_of,
                 topology=call.topology,
             )
-            for call in calls
+            for call in calls or ()
         ]
 
     def outcome(self) -> Outcome | None:
@@ -240,8 +223,7 @@ class RunningCall:
 
     def close(self) -> None:
         """End the thread, if it still waits."""
-        if self._started and not self._done:
-            self._runner.opened.put(None)
+        self._runner.turns.close()
 
     def __del__(self) -> None:
         self.close()
@@ -259,21 +241,15 @@ class _Run:
         self.made: Federation | None = None
 
     def __call__(self) -> None:
-        try:
-            with checking(self._runner.next_hints()):
-                method = getattr(self._model, self._call_of.method)
-                # Not always the first: `select` begins with a percentage.
-                names = list(inspect.signature(method).parameters)
-                # Steps of other files run under the model's name, as in its `fit`.
-                asked = self._federation.asked_by(home_of(type(self._model).__module__))
-                view = {"X" if "X" in names else names[0]: asked}
-                method(**view, **self._call_of.arguments)
-                self.made = self._transformed()
-            self._runner.calls.put(((), None))
-        except _ClosedError:
-            return
-        except BaseException as error:
-            self._runner.calls.put(((), error))
+        with checking(self._runner.next_hints()):
+            method = getattr(self._model, self._call_of.method)
+            # Not always the first: `select` begins with a percentage.
+            names = list(inspect.signature(method).parameters)
+            # Steps of other files run under the model's name, as in its `fit`.
+            asked = self._federation.asked_by(home_of(type(self._model).__module__))
+            view = {"X" if "X" in names else names[0]: asked}
+            method(**view, **self._call_of.arguments)
+            self.made = self._transformed()
 
     def _transformed(self) -> Federation | None:
         """Return the view that a fitted model makes, where that takes no rounds."""
@@ -339,22 +315,6 @@ def _results(
         words = {name: array.copy() for name, array in opened.words.items()}
         return opened_totals(request, step, sizes, words, runner.protection)
     if step.verb == "disclosed":
-        return _disclosed(request, step.leaves, sizes, opened)
+        words = {place: np.array(array) for place, array in opened.words.items()}
+        return disclosed_values(request, step, sizes, words)
     return {}
-
-
-def _disclosed(
-    request: Request,
-    leaves: Mapping[str, Any],
-    sizes: Mapping[str, Mapping[str, int]],
-    opened: OpenedRound,
-) -> dict[str, dict[str, Any]]:
-    results: dict[str, dict[str, Any]] = {party: {} for party in sizes}
-    for name, declared in leaves.items():
-        for party in sizes:
-            form = WireFormat.of(declared, sizes[party], request.public)
-            words = np.array(opened.words[f"{party}/{name}"])
-            if (words.shape, words.dtype) != form.words(None):
-                raise Refusal("wrong_total")
-            results[party][name] = form.restored(words)
-    return results

@@ -13,15 +13,14 @@ that differ in shrinkage alone need the same totals.
 """
 
 import contextvars
-import queue
-import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
-from unpooled.coordinator.step_call import RoundRunner, StepCall
+from unpooled.coordinator.step_call import RoundRunner, RunnerOver, StepCall
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
+from unpooled.federation.turns import Turns
 from unpooled.ledger import canonical
 from unpooled.protocol.following import Call
 from unpooled.protocol.request import Veiled
@@ -29,10 +28,6 @@ from unpooled.protocol.view_operations import public_record, view_digest
 
 # A program over a view, which returns anything.
 Program = Callable[[Federation], Any]
-
-
-class _ClosedError(BaseException):
-    """Ends a program whose results nobody waits for any more."""
 
 
 @final
@@ -150,64 +145,34 @@ class _Memory:
 
 
 @final
-class _Lane(RoundRunner):
+class _Lane(RunnerOver):
     """Hands each call of a program's step over, and waits for the answer."""
 
     def __init__(self, runner: RoundRunner, view: Federation, program: Program) -> None:
-        self._runner = runner
-        self.parties, self.study = runner.parties, runner.study
-        self.protection, self.n_rows = runner.protection, runner.n_rows
-        self.n_classes, self.needs = runner.n_classes, runner.needs
-        self.ledger, self.records, self.notes = (
-            runner.ledger,
-            runner.records,
-            runner.notes,
-        )
-        self.planned, self.follows = runner.planned, runner.follows
+        self._stand_before(runner)
+        self._turns, self._view, self._program = Turns("lock step"), view, program
         self.call: StepCall | None = None
         self.key, self.result = b"", None
-        self._error: BaseException | None = None
-        self._answers = queue.SimpleQueue[Mapping[str, Any] | None]()
-        self._turns = queue.SimpleQueue[None]()
-        # Decompositions are recorded, or taken from hints, as in the calling thread.
-        context = contextvars.copy_context()
-        self._thread = threading.Thread(
-            target=context.run,
-            args=(self._work, view.over(self), program),
-            daemon=True,
-            name="lock step",
-        )
 
     def start(self) -> None:
         """Run the program up to its first call."""
-        self._thread.start()
-        self._wait()
+        # Decompositions are recorded, or taken from hints, as in the calling thread.
+        self._wait_for(self._turns.begin(self._work, contextvars.copy_context()))
 
     def answer(self, result: dict[str, Any]) -> None:
         """Run the program up to its next call."""
-        self._answers.put(result)
-        self._wait()
+        self._wait_for(self._turns.go_on(result))
 
     def close(self) -> None:
         """End the program, wherever it is."""
-        if self._thread.is_alive():
-            self._answers.put(None)
-            self._thread.join()
+        self._turns.close(wait=True)
 
-    def _wait(self) -> None:
-        self._turns.get()
-        if self._error is not None:
-            raise self._error
+    def _wait_for(self, call: StepCall | None) -> None:
+        self.call = call
+        self.key = b"" if call is None else _key_of(call)
 
-    def _work(self, view: Federation, program: Program) -> None:
-        try:
-            self.result = program(view)
-        except _ClosedError:
-            return
-        except BaseException as wrong:
-            self._error = wrong
-        self.call = None
-        self._turns.put(None)
+    def _work(self) -> None:
+        self.result = self._program(self._view.over(self))
 
     def run_step(self, call: StepCall) -> dict[str, Any]:
         """Return the answer, once all programs have made their calls."""
@@ -216,30 +181,13 @@ class _Lane(RoundRunner):
                 f"{call.step.name} sends values to neighbours, which cannot be done "
                 f"for several folds at a time. Choose another solver."
             )
-        self.call, self.key = call, _key_of(call)
-        self._turns.put(None)
-        answer = self._answers.get()
-        if answer is None:
-            raise _ClosedError
-        return dict(answer)
+        return dict(self._turns.hand_over(call))
 
     def enter(self, call: Callable[[], Call] | None = None) -> None:
         """Do nothing: the session of all programs is open."""
 
     def exit(self) -> None:
         """Do nothing."""
-
-    def begin_computing(self, allow_coordinator_party: bool = False) -> None:
-        """Have the parties start their computing processes, once in the session."""
-        self._runner.begin_computing(allow_coordinator_party)
-
-    def narrow(self) -> None:
-        """Note that the fit leaves out columns which only its totals tell."""
-        self._runner.narrow()
-
-    def seed(self) -> int:
-        """Return the session's seed."""
-        return self._runner.seed()
 
 
 def _goes_with_others(call: StepCall) -> bool:

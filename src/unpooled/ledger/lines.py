@@ -116,6 +116,11 @@ class Release:
     rho: float = 0.0
     delta: float = 0.0
 
+    @property
+    def leaves(self) -> bool:
+        """Whether the array left the silos, which kept arrays do not."""
+        return self.direction == "out" and self.visibility != "kept"
+
     def statement(
         self, party: str, sequence: int, digest: str, library: str = ""
     ) -> "Bytes":

@@ -51,7 +51,7 @@ from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.request import Request, view_arrays
 from unpooled.protocol.several_steps import STEPS, replies_together, requests_of
 from unpooled.protocol.step import find_step
-from unpooled.secure.keys.agreement import Agreement, Offer, session_seed
+from unpooled.secure.keys.agreement import Agreement, offers_of, session_seed
 from unpooled.secure.keys.roster import Identity, Roster
 
 log = logging.getLogger("unpooled.party")
@@ -323,10 +323,7 @@ class Party:
 
     def _agree(self, message: Message) -> Answer:
         session, seen = self._session(message), dict(message.header["seen"])
-        offers = {
-            name: Offer(bytes.fromhex(key), bytes.fromhex(signature), str(head))
-            for name, (key, signature, head) in message.header["offers"].items()
-        }
+        offers = offers_of(message.header["offers"])
         self._studies.check_heads(seen)
         session.agree(offers, seen)
         session.seed = session_seed(*session_of(message), offers)
@@ -355,7 +352,7 @@ class Party:
         parties, cuts = session.parties, self._studies.cuts
         self.policy.check_parties(len(parties))
         self.policy.check_rows(self.table.n_rows)
-        asked = AskedStep(request, held, View(self.table, ()), self.policy)
+        asked = AskedStep(request, held, View(self.table, ()))
         n_entries = self._studies.check(asked, parties)
         levels = own_levels(
             cuts.n_own_blocks(self.table), discloses=self.policy.allow_disclosed

@@ -284,17 +284,7 @@ class Session:
         if (asked := self._levels) is None:
             raise Refusal("out_of_order")
         self._levels = None
-        masked = self._is_masked
-        shape, dtype = asked.form.words(asked.code if masked else None)
-        if words.shape != shape or words.dtype != dtype:
-            raise Refusal("wrong_total")
-        if not masked:
-            return words
-        if set(sealed) != set(self.parties):
-            raise Refusal("wrong_total")
-        key = self._key_of_group()
-        check_total(words, sealed, key, asked.context)
-        return unveil(words, asked.code, key, asked.context)
+        return self._opened(asked, words, "wrong_total", sealed)
 
     def keys_for_matching(self) -> tuple[Mapping[str, bytes], bytes]:
         """Return the key shared with every peer, and the one that all parties share."""
@@ -329,7 +319,7 @@ class Session:
         # On a column partition one silo has the label, for all.
         if "y" in step.reads and not label and self.partition == "rows":
             raise Refusal("unknown_columns")
-        return AskedStep(request, step, view, policy)
+        return AskedStep(request, step, view)
 
     def answer(
         self,
@@ -453,21 +443,41 @@ class Session:
                 if veiled is None:
                     raise Refusal("out_of_order")
                 described[name] = replace(value, shape=veiled.form.shape)
-                public[name] = veiled.form.restored(self._unveiled(value, veiled))
+                flat = self._opened(veiled, value.words, "arguments")
+                public[name] = veiled.form.restored(flat)
             elif isinstance(value, np.ndarray) and not np.isfinite(value).all():
                 raise Refusal("arguments")
         if described:
             request = replace(request, public={**request.public, **described})
         return request, public
 
-    def _unveiled(self, total: Veiled, veiled: _VeiledTotal) -> Float[Array, " d"]:
-        masked = self.protection == "masked"
-        shape, dtype = veiled.form.words(veiled.code if masked else None)
-        if total.words.shape != shape or total.words.dtype != dtype:
-            raise Refusal("arguments")
-        if not masked:
-            return total.words
-        return unveil(total.words, veiled.code, self._key_of_group(), veiled.context)
+    def _opened(
+        self,
+        total: _VeiledTotal,
+        words: Array,
+        rule: str,
+        sealed: Mapping[str, bytes] | None = None,
+    ) -> Float[Array, " d"]:
+        """Return the numbers of a total that the parties alone open.
+
+        Parameters
+        ----------
+        rule : str
+            Under which other words than declared are refused.
+        sealed : mapping of str to bytes, optional
+            The sums by which the parties check it.
+        """
+        code = total.code if self._is_masked else None
+        if (words.shape, words.dtype) != total.form.words(code):
+            raise Refusal(rule)
+        if code is None:
+            return words
+        key = self._key_of_group()
+        if sealed is not None:
+            if set(sealed) != set(self.parties):
+                raise Refusal(rule)
+            check_total(words, sealed, key, total.context)
+        return unveil(words, code, key, total.context)
 
     def _run(
         self,

@@ -11,15 +11,13 @@ each other, without names, roughly how many rows those with few rows have.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from unpooled.arrays import Array, Float
-from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.request import Request
 from unpooled.protocol.shared_blocks import MOST_BLOCKS
-from unpooled.protocol.step import Step, release
+from unpooled.protocol.step import of_protocol, release
 
 # Numbers of blocks that silos tell apart.
 LEVELS = (2, 3, 4, 5, 6, 8, 10, 15, MOST_BLOCKS)
@@ -27,16 +25,10 @@ LEVELS = (2, 3, 4, 5, 6, 8, 10, 15, MOST_BLOCKS)
 _FEWEST_SILOS = 3
 
 
-def _not_a_step() -> Any:
-    # Declared like a step, for ledger and plan, but no request finds it by its name.
-    raise Refusal("allowed_steps")
-
-
-held = Step(
-    name="block_levels.held",
-    verb="summed",
-    function=_not_a_step,
-    declared={
+held = of_protocol(
+    "block_levels.held",
+    "summed",
+    {
         "silos": release(
             str(1 + len(LEVELS)),
             meaning="number of silos that do not disclose their own values, and of "
@@ -45,10 +37,6 @@ held = Step(
             veiled=True,
         )
     },
-    by="party",
-    takes={},
-    reads=(),
-    public=(),
 )
 
 

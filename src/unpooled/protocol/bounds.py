@@ -3,9 +3,10 @@
 Both ends compute a bound from arguments that both know, so it discloses nothing.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, final, runtime_checkable
+from typing import Any, final
 
 import numpy as np
 
@@ -19,8 +20,7 @@ _QUANTUM = 2.0**-120
 LATTICE = 2.0**13
 
 
-@runtime_checkable
-class Bound(Protocol):
+class Bound(ABC):
     """A public bound on every entry of a total, known to both ends of a release.
 
     Values are in the form in which they travel: of a symmetric array the upper
@@ -31,18 +31,45 @@ class Bound(Protocol):
         self, values: Float[Array, "..."], public: Mapping[str, Any]
     ) -> Float[Array, "..."]:
         """Return the values in units of their bounds, so within [-1, 1]."""
-        ...
+        scale = self._scale(public)
+        # A large array of bounds has no further use: its memory takes the result.
+        return np.divide(values, scale, out=_in_place(scale))
 
     def multiply(
         self, units: Float[Array, "..."], public: Mapping[str, Any]
     ) -> Float[Array, "..."]:
         """Return the values of which `divide` gave the units."""
-        ...
+        scale = self._scale(public)
+        return np.multiply(units, scale, out=_in_place(scale))
+
+    @abstractmethod
+    def _scale(self, public: Mapping[str, Any]) -> Any:
+        """Return the bounds: a number, or a new array with the values' shape."""
+
+
+def _in_place(scale: Any) -> Array | None:
+    return scale if isinstance(scale, np.ndarray) else None
+
+
+class _WholeNumbers(Bound):
+    """Whole numbers below 2⁵³, which float64 has exactly."""
+
+    def divide(
+        self, values: Float[Array, "..."], public: Mapping[str, Any]
+    ) -> Float[Array, "..."]:
+        """Return shares of 2⁵³; a power of 2, so nothing is rounded."""
+        return np.asarray(values / 2.0**53)
+
+    def multiply(
+        self, units: Float[Array, "..."], public: Mapping[str, Any]
+    ) -> Float[Array, "..."]:
+        """Return the numbers, in units of the data."""
+        return np.asarray(units * self._scale(public))
 
 
 @final
 @dataclass(frozen=True)
-class CauchySchwarz:
+class CauchySchwarz(Bound):
     """``|S_jk| <= sqrt(S_jj S_kk)``: a scatter is bounded by its own diagonal.
 
     Parameters
@@ -53,21 +80,7 @@ class CauchySchwarz:
 
     squares: str
 
-    def divide(
-        self, values: Float[Array, " d"], public: Mapping[str, Any]
-    ) -> Float[Array, " d"]:
-        """Return a triangle of scatters as correlations."""
-        radii = self._radii(public)
-        return np.divide(values, radii, out=radii)
-
-    def multiply(
-        self, units: Float[Array, " d"], public: Mapping[str, Any]
-    ) -> Float[Array, " d"]:
-        """Return the triangle of scatters."""
-        radii = self._radii(public)
-        return np.multiply(units, radii, out=radii)
-
-    def _radii(self, public: Mapping[str, Any]) -> Float[Array, " d"]:
+    def _scale(self, public: Mapping[str, Any]) -> Float[Array, " d"]:
         # A negative sum of squares is invented; every value then exceeds its bound.
         radius = np.sqrt(np.maximum(public[self.squares], 0.0) + _QUANTUM)
         return packed_square(radius)
@@ -75,7 +88,7 @@ class CauchySchwarz:
 
 @final
 @dataclass(frozen=True)
-class CauchySchwarzImage:
+class CauchySchwarzImage(Bound):
     """``|(S V)_jl| <= sqrt(S_jj) Σ_i |V_il| sqrt(S_ii)``: a scatter applied to a block.
 
     The bound holds for every silo's part too, since its own diagonal is no larger.
@@ -91,19 +104,7 @@ class CauchySchwarzImage:
     squares: str
     block: str
 
-    def divide(
-        self, values: Float[Array, "p l"], public: Mapping[str, Any]
-    ) -> Float[Array, "p l"]:
-        """Return an image in units of its bounds."""
-        return values / self._radii(public)
-
-    def multiply(
-        self, units: Float[Array, "p l"], public: Mapping[str, Any]
-    ) -> Float[Array, "p l"]:
-        """Return the image."""
-        return units * self._radii(public)
-
-    def _radii(self, public: Mapping[str, Any]) -> Float[Array, "p l"]:
+    def _scale(self, public: Mapping[str, Any]) -> Float[Array, "p l"]:
         rows = np.sqrt(np.maximum(public[self.squares], 0.0) + _QUANTUM)
         columns = rows @ np.abs(public[self.block])
         # The image of a column of zeros is zero, within any bound.
@@ -112,7 +113,7 @@ class CauchySchwarzImage:
 
 @final
 @dataclass(frozen=True)
-class Trace:
+class Trace(Bound):
     """``|vᵀ S w| <= tr S`` for unit vectors: a scatter seen along any directions.
 
     Parameters
@@ -123,25 +124,13 @@ class Trace:
 
     squares: str
 
-    def divide(
-        self, values: Float[Array, "..."], public: Mapping[str, Any]
-    ) -> Float[Array, "..."]:
-        """Return shares of the trace."""
-        return values / self._trace(public)
-
-    def multiply(
-        self, units: Float[Array, "..."], public: Mapping[str, Any]
-    ) -> Float[Array, "..."]:
-        """Return the scatter along the directions."""
-        return units * self._trace(public)
-
-    def _trace(self, public: Mapping[str, Any]) -> float:
+    def _scale(self, public: Mapping[str, Any]) -> float:
         return float(np.maximum(public[self.squares], 0.0).sum()) + _QUANTUM
 
 
 @final
 @dataclass(frozen=True)
-class Lattice:
+class Lattice(_WholeNumbers):
     """Whole numbers below 2⁵³, exact in float64, as multiples of a lattice step.
 
     Rows that were shifted by a centre and shortened to a norm are rounded to a lattice
@@ -156,27 +145,16 @@ class Lattice:
 
     power: int
 
-    def divide(
-        self, values: Float[Array, "..."], public: Mapping[str, Any]
-    ) -> Float[Array, "..."]:
-        """Return shares of 2⁵³; a power of 2, so nothing is rounded."""
-        return np.asarray(values / 2.0**53)
-
-    def multiply(
-        self, units: Float[Array, "..."], public: Mapping[str, Any]
-    ) -> Float[Array, "..."]:
-        """Return counts, or sums and products in units of the data."""
+    def _scale(self, public: Mapping[str, Any]) -> float:
         if self.power == 0:
-            return np.asarray(units * (2.0**53 / LATTICE))
+            return 2.0**53 / LATTICE
         steps = lattice_steps(len(public["centre"]))
-        # A single number stays an array.
-        scale = 2.0**53 * (public["row_norm"] / steps) ** self.power
-        return np.asarray(units * scale)
+        return 2.0**53 * (public["row_norm"] / steps) ** self.power
 
 
 @final
 @dataclass(frozen=True)
-class LatticePair:
+class LatticePair(_WholeNumbers):
     """Products of rows and of their scores along public directions, both on a lattice.
 
     Rows are measured by "row_norm" and scores by "score_norm"; see `Lattice`.
@@ -189,20 +167,10 @@ class LatticePair:
 
     block: str
 
-    def divide(
-        self, values: Float[Array, "p l"], public: Mapping[str, Any]
-    ) -> Float[Array, "p l"]:
-        """Return shares of 2⁵³; a power of 2, so nothing is rounded."""
-        return np.asarray(values / 2.0**53)
-
-    def multiply(
-        self, units: Float[Array, "p l"], public: Mapping[str, Any]
-    ) -> Float[Array, "p l"]:
-        """Return products in units of the data."""
+    def _scale(self, public: Mapping[str, Any]) -> float:
         p, width = public[self.block].shape
         scale = public["row_norm"] / lattice_steps(p)
-        scale *= public["score_norm"] / lattice_steps(width)
-        return np.asarray(units * (2.0**53 * scale))
+        return 2.0**53 * (scale * (public["score_norm"] / lattice_steps(width)))
 
 
 def lattice_steps(p: int) -> float:
@@ -212,25 +180,22 @@ def lattice_steps(p: int) -> float:
 
 @final
 @dataclass(frozen=True)
-class Counts:
+class Counts(_WholeNumbers):
     """Whole numbers below 2⁵³, such as counts of rows: exact for up to 512 parties."""
-
-    def divide(
-        self, values: Float[Array, "..."], public: Mapping[str, Any]
-    ) -> Float[Array, "..."]:
-        """Return shares of 2⁵³; a power of 2, so nothing is rounded."""
-        return np.asarray(values / 2.0**53)
 
     def multiply(
         self, units: Float[Array, "..."], public: Mapping[str, Any]
     ) -> Float[Array, "..."]:
         """Return the counts."""
-        return np.asarray(np.rint(units * 2.0**53))
+        return np.asarray(np.rint(units * self._scale(public)))
+
+    def _scale(self, public: Mapping[str, Any]) -> float:
+        return 2.0**53
 
 
 @final
 @dataclass(frozen=True)
-class Ceiling:
+class Ceiling(Bound):
     """``|T| <= r`` in every entry, for a number r that all parties know.
 
     Parameters
@@ -241,14 +206,5 @@ class Ceiling:
 
     radius: str
 
-    def divide(
-        self, values: Float[Array, "..."], public: Mapping[str, Any]
-    ) -> Float[Array, "..."]:
-        """Return shares of the ceiling."""
-        return values / float(public[self.radius])
-
-    def multiply(
-        self, units: Float[Array, "..."], public: Mapping[str, Any]
-    ) -> Float[Array, "..."]:
-        """Return the values."""
-        return units * float(public[self.radius])
+    def _scale(self, public: Mapping[str, Any]) -> float:
+        return float(public[self.radius])

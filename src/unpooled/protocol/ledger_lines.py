@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from unpooled.arrays import Array
 from unpooled.ledger import Release
 from unpooled.protocol.following import WORDS
 from unpooled.protocol.neighbour_messages import Sealed, sealed_size
@@ -113,26 +114,27 @@ def _received(
     yield from _following_lines(request, line)
     for position, operation in enumerate(request.operations):
         if isinstance(operation, Derive):
-            line_of_view = partial(line, step=operation.step)
-            yield from _transform_lines(request, position, operation, line_of_view)
+            for name, value in operation.arrays().items():
+                key = array_key(position, name, array_digest(value))
+                if key in request.fresh:
+                    yield _public(line, operation.step, name, value), f"view.{key}"
     # Sorted, since a message's JSON does not keep the order of the caller.
     for name, value in sorted(request.public.items()):
+        received = None
         if isinstance(value, Veiled):
-            words, visibility = value.words, "veiled"
-            dtype = "uint256" if words.ndim == 2 else str(words.dtype)
+            words = value.words
+            received = line(
+                step=step.name,
+                name=name,
+                shape=value.shape,
+                dtype="uint256" if words.ndim == 2 else str(words.dtype),
+                bytes=words.nbytes,
+                visibility="veiled",
+            )
         elif isinstance(value, np.ndarray):
-            words, visibility, dtype = value, "public", str(value.dtype)
-        else:
-            continue
-        received = line(
-            step=step.name,
-            name=name,
-            shape=value.shape,
-            dtype=dtype,
-            bytes=words.nbytes,
-            visibility=visibility,
-        )
-        yield received, f"public.{name}"
+            received = _public(line, step.name, name, value)
+        if received is not None:
+            yield received, f"public.{name}"
     for name, sealed in sorted(request.inbox.items()):
         received = line(
             step=step.name,
@@ -146,52 +148,38 @@ def _received(
         yield received, f"inbox.{name}"
 
 
-def _transform_lines(
-    request: Request, position: int, operation: Derive, line: _Line
-) -> Iterator[tuple[Release, str]]:
-    """Yield the lines of a transform's arrays that come with this request."""
-    for name, value in operation.arrays().items():
-        key = array_key(position, name, array_digest(value))
-        if key in request.fresh:
-            received = line(
-                name=name,
-                shape=value.shape,
-                dtype=str(value.dtype),
-                bytes=value.nbytes,
-                visibility="public",
-            )
-            yield received, f"view.{key}"
+def _public(line: _Line, step: str, name: str, value: Array) -> Release:
+    """Return the line of an array that everybody may know."""
+    return line(
+        step=step,
+        name=name,
+        shape=value.shape,
+        dtype=str(value.dtype),
+        bytes=value.nbytes,
+        visibility="public",
+    )
 
 
 def _following_lines(request: Request, line: _Line) -> Iterator[tuple[Release, str]]:
     """Yield the lines of the arrays by which a silo follows the program."""
     for place, call in enumerate(request.calls):
         for name, value in call.message_arrays(place).items():
-            received = line(
-                step=request.step,
-                name=name,
-                shape=value.shape,
-                dtype=str(value.dtype),
-                bytes=value.nbytes,
-                visibility="public",
-            )
-            yield received, name
+            yield _public(line, request.step, name, value), name
     for place, opened in enumerate(request.opened):
         verb = find_step(opened.step).verb
         visibility = verb
         if verb == "summed":
             visibility = "veiled" if opened.to == "parties" else "opened"
         for key, value in opened.arrays(place).items():
-            total = key.startswith(WORDS)
-            wide = total and verb == "summed" and value.ndim == 2
-            received = line(
-                step=opened.step,
-                name=key.rpartition(".")[2] if total else key.partition(".")[2],
-                shape=value.shape[:1] if wide else value.shape,
-                dtype="uint256" if wide else str(value.dtype),
-                bytes=value.nbytes,
-                visibility=visibility if total else "public",
-            )
+            if not key.startswith(WORDS):
+                name = key.partition(".")[2]
+                yield _public(line, opened.step, name, value), key
+                continue
+            name = key.rpartition(".")[2]
+            received = _public(line, opened.step, name, value)
+            received = replace(received, visibility=visibility)
+            if verb == "summed" and value.ndim == 2:
+                received = replace(received, shape=value.shape[:1], dtype="uint256")
             yield received, key
 
 

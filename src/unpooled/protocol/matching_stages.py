@@ -10,11 +10,10 @@ read nor replace them. Both ends write the same ledger lines from this file.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 from unpooled.ledger import Release
-from unpooled.protocol.refusal import Refusal
-from unpooled.protocol.step import Declared, Step, release, stays
+from unpooled.protocol.step import Declared, Step, of_protocol, release, stays
 from unpooled.secure.intersection.ristretto255 import POINT_BYTES
 from unpooled.secure.keys.agreement import SEAL_BYTES
 
@@ -25,21 +24,7 @@ Lines = list[tuple[Release, str]]
 
 
 def _stage(name: str, verb: str, **declared: Declared) -> Step:
-    return Step(
-        name=f"matching.{name}",
-        verb=verb,
-        function=_not_a_step,
-        declared=declared,
-        by="party",
-        takes={},
-        reads=(),
-        public=(),
-    )
-
-
-def _not_a_step() -> Any:
-    # Declared like a step, for report and plan, but no request finds it by its name.
-    raise Refusal("allowed_steps")
+    return of_protocol(f"matching.{name}", verb, declared)
 
 
 _POINTS = "a point for each id, which tells nobody which id it is"

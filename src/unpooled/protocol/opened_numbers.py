@@ -85,7 +85,7 @@ def numbers_of_lines(lines: Iterable[Release]) -> tuple[float, int]:
     """Return how many numbers lines of a ledger open: of totals, and of people."""
     numbers, people = 0.0, 0
     for line in lines:
-        if line.direction == "in" or line.visibility == "kept":
+        if not line.leaves:
             continue
         found = None
         # A stage of matching is no step, and one of an earlier version may be gone.

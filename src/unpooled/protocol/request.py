@@ -122,7 +122,7 @@ class Request:
             for name, value in self.public.items()
             if isinstance(value, Veiled)
         }
-        return _digest_of(self.chosen_record, veiled, self.kept_of)
+        return digest(canonical([self.chosen_record, veiled, self.kept_of]))
 
     @property
     def chosen(self) -> dict[str, Any]:
@@ -176,7 +176,7 @@ class Request:
             "round": self.round,
             "step": self.step,
             "to": self.to,
-            "view": [operation.as_json() for operation in self.operations],
+            "view": [operation.written for operation in self.operations],
             "public": public,
         }
         if self.calls:
@@ -317,9 +317,3 @@ def view_arrays(operations: Sequence[Operation]) -> dict[str, Array]:
         if isinstance(operation, Derive)
         for name, value in operation.arrays().items()
     }
-
-
-def _digest_of(
-    public: Mapping[str, Any], veiled: Mapping[str, Any] = {}, kept_of: str = ""
-) -> str:
-    return digest(canonical([public, veiled, kept_of]))

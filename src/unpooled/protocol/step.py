@@ -34,6 +34,7 @@ from unpooled.protocol.declaration import (
     release,
     stays,
 )
+from unpooled.protocol.refusal import Refusal
 from unpooled.secure.comparison.joint_computation import JointComputation
 from unpooled.secure.comparison.polynomial import Polynomial
 from unpooled.secure.comparison.shared_eigenpairs import SharedEigenpairs
@@ -182,10 +183,9 @@ def summed(
     **declared : str or Declared
         Axes of each array that the step returns, or its whole declaration.
     """
-    declare = _declaring("summed", by, takes, declared, sparse=sparse)
-    return lambda function: _with_settings(
-        replace(declare(function), reuses=reuses, between_two=between_two), settings
-    )
+    properties = {"sparse": sparse, "reuses": reuses, "between_two": between_two}
+    declare = _declaring("summed", by, takes, declared, **properties)
+    return lambda function: _with_settings(declare(function), settings)
 
 
 def disclosed(
@@ -247,12 +247,7 @@ def compared(
     """
     if len(declared) != 1:
         raise TypeError(f"A comparison declares one array of signs, not {declared}.")
-
-    def declare(function: Callable[..., Any]) -> Step:
-        step = summed(by=by, takes=takes, **declared)(function)
-        return replace(step, verb=polynomial.verb, computation=polynomial)
-
-    return declare
+    return _in_secret(polynomial, summed(by=by, takes=takes, **declared))
 
 
 def computed(
@@ -275,12 +270,7 @@ def computed(
     """
     if set(declared) != {computation.vectors, computation.values}:
         raise TypeError(f"The computation opens two arrays, not {sorted(declared)}.")
-
-    def declare(function: Callable[..., Any]) -> Step:
-        step = summed(by=by, takes=takes, **declared)(function)
-        return replace(step, verb=computation.verb, computation=computation)
-
-    return declare
+    return _in_secret(computation, summed(by=by, takes=takes, **declared))
 
 
 def derived(
@@ -333,21 +323,20 @@ def derived(
         Array arguments with a last axis over columns, of which a silo answers one only
         for each column: rows on which two of them differ may be few.
     """
-
-    def declare(function: Callable[..., Any]) -> Step:
-        step = _declaring("derived", "rows", takes, {}, fitted_by)(function)
-        return replace(
-            step,
-            by_column=by_column,
-            by_pattern=by_pattern,
-            affine=affine,
-            own_rows=own_rows,
-            of_source=of_source,
-            from_noise=from_noise,
-            settings=tuple(settings),
-        )
-
-    return declare
+    return _declaring(
+        "derived",
+        "rows",
+        takes,
+        {},
+        fitted_by=fitted_by,
+        by_column=by_column,
+        by_pattern=by_pattern,
+        affine=affine,
+        own_rows=own_rows,
+        of_source=of_source,
+        from_noise=from_noise,
+        settings=tuple(settings),
+    )
 
 
 def home_of(module: str) -> str:
@@ -456,6 +445,28 @@ def check_installed(step: Step) -> None:
         )
 
 
+def of_protocol(name: str, verb: str, declared: Mapping[str, Declared]) -> Step:
+    """Return a stage of the protocol, declared like a step for ledger and plan.
+
+    No request finds it by its name.
+    """
+
+    def refuse() -> Any:
+        raise Refusal("allowed_steps")
+
+    return Step(name, verb, refuse, declared, by="party", takes={}, reads=(), public=())
+
+
+def _in_secret(
+    computation: Polynomial | SharedEigenpairs,
+    declare: Callable[[Callable[..., Any]], Step],
+) -> Callable[[Callable[..., Any]], Step]:
+    """Return a decorator of sums that stay in secret sharing."""
+    return lambda function: replace(
+        declare(function), verb=computation.verb, computation=computation
+    )
+
+
 def _with_settings(step: Step, settings: Sequence[str] | None) -> Step:
     if settings is not None:
         return replace(step, settings=tuple(settings))
@@ -482,8 +493,7 @@ def _declaring(
     by: str,
     takes: Mapping[str, str | Public] | None,
     declared: Mapping[str, str | Declared],
-    fitted_by: tuple[str, ...] = (),
-    sparse: bool = False,
+    **properties: Any,
 ) -> Callable[[Callable[..., Any]], Step]:
     if by not in ("rows", "party"):
         raise ValueError(f'by={by!r}; choose "rows" or "party".')
@@ -505,8 +515,7 @@ def _declaring(
             takes={name: _as_public(one) for name, one in (takes or {}).items()},
             reads=reads,
             public=tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY),
-            fitted_by=fitted_by,
-            sparse=sparse,
+            **properties,
         )
 
     return declare

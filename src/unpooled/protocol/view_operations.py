@@ -23,19 +23,19 @@ from unpooled.protocol.shared_blocks import MOST_BLOCKS
 class _Operation(ABC):
     """What all operations have."""
 
-    @property
-    @abstractmethod
-    def about(self) -> "_About":
-        """Its kind, and the columns that it names."""
-
     @abstractmethod
     def as_json(self) -> dict[str, Any]:
         """Return the operation as it travels."""
 
     @cached_property
+    def written(self) -> dict[str, Any]:
+        """The operation as it travels, of which arrays are digested once."""
+        return self.as_json()
+
+    @cached_property
     def encoded(self) -> bytes:
         """Its canonical text, which digests of chains are of."""
-        return canonical(self.as_json())
+        return canonical(self.written)
 
 
 @final
@@ -44,11 +44,6 @@ class Select(_Operation):
     """Keep some columns, in this order."""
 
     columns: tuple[str, ...]
-
-    @property
-    def about(self) -> "_About":
-        """Its kind, and the columns that it names."""
-        return "select", self.columns
 
     def as_json(self) -> dict[str, Any]:
         """Return the operation as it travels."""
@@ -84,11 +79,6 @@ class Rows(_Operation):
     share: float
     complement: bool
     seed: int
-
-    @property
-    def about(self) -> "_About":
-        """Its kind, and the columns that it names."""
-        return "rows", None
 
     def as_json(self) -> dict[str, Any]:
         """Return the operation as it travels."""
@@ -137,11 +127,6 @@ class Complete(_Operation):
     rows are not both answered about (`unpooled.party.rules.table_versions`).
     """
 
-    @property
-    def about(self) -> "_About":
-        """Its kind, and the columns that it names."""
-        return "complete", None
-
     def as_json(self) -> dict[str, Any]:
         """Return the operation as it travels."""
         return {"operation": "complete"}
@@ -176,11 +161,6 @@ class Derive(_Operation):
     kept_of: str = ""
     of: tuple[str, ...] = ()
     adds: bool = False
-
-    @property
-    def about(self) -> "_About":
-        """Its kind, and the columns that it names."""
-        return "derive", self.columns
 
     def left(self, columns: Iterable[str]) -> tuple[str, ...]:
         """Return which columns stay as they are."""
@@ -219,12 +199,6 @@ class Recorded(_Operation):
 
     record: Mapping[str, Any]
 
-    @property
-    def about(self) -> "_About":
-        """Its kind, and the columns that it names."""
-        columns = self.record.get("columns")
-        return self.record["operation"], columns and tuple(columns)
-
     def as_json(self) -> dict[str, Any]:
         """Return the operation as it travels."""
         return dict(self.record)
@@ -234,7 +208,6 @@ class Recorded(_Operation):
         return {}
 
 
-_About = tuple[str, tuple[str, ...] | None]
 Operation = Select | Rows | Complete | Derive
 
 
@@ -354,39 +327,37 @@ def features_digest(operations: Sequence[Operation]) -> str:
     A transform that was fitted on some rows may be applied to others, as in
     cross-validation, but to no other columns, and behind no other transforms.
     """
-    chain = ((*o.about, o) for o in operations)
-    return _digest_of(_shortest(chain))
+    return _digest_of(_shortest((o.written, o) for o in operations))
 
 
 def features_of_records(records: Sequence[Mapping[str, Any]]) -> str:
     """Return `features_digest` of operations as they travel."""
-    chain = ((r["operation"], r.get("columns"), r) for r in records)
-    return digest(canonical(_shortest(chain)))
+    return digest(canonical(_shortest((record, record) for record in records)))
 
 
 _One = TypeVar("_One")
 
 
-def _shortest(chain: Iterable[tuple[str, Sequence[str] | None, _One]]) -> list[_One]:
+def _shortest(chain: Iterable[tuple[Mapping[str, Any], _One]]) -> list[_One]:
     """Return the shortest chain with the same columns and transforms.
 
     Parameters
     ----------
-    chain : iterable of (str, sequence of str or None, object)
-        Of each operation its kind, the columns that it names, and what to return.
+    chain : iterable of (mapping, object)
+        Of each operation how it travels, and what to return.
     """
-    kept = list[tuple[str, Sequence[str] | None, _One]]()
-    for kind, columns, one in chain:
-        if kind == "rows":
+    kept = list[tuple[Mapping[str, Any], _One]]()
+    for record, one in chain:
+        if record["operation"] == "rows":
             continue
-        if kind == "select":
-            if kept and kept[-1][0] == "select":
+        if record["operation"] == "select":
+            if kept and kept[-1][0]["operation"] == "select":
                 kept.pop()
             # The choice of complete rows names no columns.
-            if kept and kept[-1][1] == columns:
+            if kept and kept[-1][0].get("columns") == record.get("columns"):
                 continue
-        kept.append((kind, columns, one))
-    return [one for _, _, one in kept]
+        kept.append((record, one))
+    return [one for _, one in kept]
 
 
 def _digest_of(operations: Iterable[Operation]) -> str:

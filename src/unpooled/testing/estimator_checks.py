@@ -17,7 +17,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array
-from unpooled.coordinator.step_call import RoundRunner, StepCall
+from unpooled.coordinator.step_call import RoundRunner, RunnerOver, StepCall
 from unpooled.data.categories import category_code, category_name, coded
 from unpooled.errors import DataError, UnpooledError
 from unpooled.federation.federation import Federation
@@ -28,7 +28,6 @@ from unpooled.models.files.catalogue import estimators
 from unpooled.models.files.model_file import load, save
 from unpooled.models.preprocessing.scaler import StandardScaler
 from unpooled.party.rules.policy import Policy
-from unpooled.protocol.following import Call
 from unpooled.protocol.request import Veiled
 from unpooled.protocol.step import find_step, home_of
 from unpooled.protocol.view_operations import Select
@@ -511,32 +510,12 @@ CHECKS: tuple[Callable[[Trial], None], ...] = (
 
 
 @final
-class _Recorder(RoundRunner):
+class _Recorder(RunnerOver):
     """The coordinator of a federation, which notes the steps that it is to run."""
 
     def __init__(self, runner: RoundRunner) -> None:
-        self._runner = runner
+        self._stand_before(runner)
         self.calls: list[StepCall] = []
-        self.parties, self.study = runner.parties, runner.study
-        self.protection, self.planned = runner.protection, runner.planned
-        self.ledger, self.records = runner.ledger, runner.records
-        self.notes, self.follows = runner.notes, runner.follows
-
-    def enter(self, call: Callable[[], Call] | None = None) -> None:
-        """Begin a fit."""
-        self._runner.enter(call)
-
-    def exit(self) -> None:
-        """End a fit."""
-        self._runner.exit()
-
-    def begin_computing(self, allow_coordinator_party: bool = False) -> None:
-        """Prepare comparisons."""
-        self._runner.begin_computing(allow_coordinator_party)
-
-    def seed(self) -> int:
-        """Return the session's seed."""
-        return self._runner.seed()
 
     def run_step(self, call: StepCall) -> dict[str, Any]:
         """Note the call, and run it."""

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from unpooled.data.columns import Roles
 from unpooled.data.sources import delimited
 from unpooled.data.sources.delimited import MISSING, DelimitedReader
-from unpooled.data.sources.unchanged_file import FileTable
+from unpooled.data.sources.streamed import FileTable
 from unpooled.errors import DataError
 
 NUMBERS = st.one_of(

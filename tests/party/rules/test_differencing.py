@@ -185,26 +185,29 @@ def test_a_log_knows_the_rows_after_a_restart(tmp_path):
     from unpooled.party.rules.table_versions import TableVersions
     from unpooled.protocol.refusal import Refusal
 
+    def opened():
+        return TableVersions(b"key", AuditLog(tmp_path / "log"), Policy())
+
     def noted(table):
-        versions, log = TableVersions(b"key", AuditLog(tmp_path / "log")), []
-        for kind, record in versions.notes(Policy(), table):
+        versions, log = opened(), []
+        for kind, record in versions.notes(table):
             log.append((kind, "", record))
         AuditLog(tmp_path / "log")._chain.append(log)
         return versions
 
     X = TABLES["a"]
     noted(open_source(X))
-    again = TableVersions(b"key", AuditLog(tmp_path / "log"))
-    again.check(Policy(), open_source(X[::-1].copy()))
+    again = opened()
+    again.check(open_source(X[::-1].copy()))
     with pytest.raises(Refusal, match="min_changed_rows"):
-        again.check(Policy(), open_source(X[1:]))
+        again.check(open_source(X[1:]))
     # A further column leaves the rows what they were; without one that the silo
     # answered about nothing can be compared.
     wider = open_source(np.hstack([X, X[:, :1]]))
-    again.check(Policy(), wider)
-    assert len(again.names(Policy(), wider)) == 2
+    again.check(wider)
+    assert len(again.names(wider)) == 2
     with pytest.raises(Refusal, match="min_changed_rows"):
-        again.check(Policy(), open_source(np.hstack([X, X[:, :1]])[1:]))
-    again.check(Policy(), open_source(X[1:, :2]))
+        again.check(open_source(np.hstack([X, X[:, :1]])[1:]))
+    again.check(open_source(X[1:, :2]))
     noted(open_source(X))
     assert len(AuditLog(tmp_path / "log").state().tables) == 1

@@ -35,9 +35,8 @@ def twins(seed: int) -> Array:
 
 def verdict(X: Array, **policy: Any) -> str:
     try:
-        LeverageRule(AuditLog(), b"key").check(
-            Policy(**policy), SQUARES, View(open_source(X), [])
-        )
+        rule = LeverageRule(AuditLog(), b"key", Policy(**policy))
+        rule.check(SQUARES, View(open_source(X), []))
     except Refusal as refused:
         return str(refused)
     return ""
@@ -202,9 +201,9 @@ def test_missing_cells_that_were_filled_are_judged_by_the_scatter(by_scatter):
 def test_the_account_keeps_decisions_for_later_processes(tmp_path, monkeypatch):
     X = twins(0)
     for _ in range(2):
-        rule = LeverageRule(AuditLog(tmp_path / "log"), b"key")
+        rule = LeverageRule(AuditLog(tmp_path / "log"), b"key", Policy())
         with pytest.raises(Refusal, match="max_leverage"):
-            rule.check(Policy(), SQUARES, View(open_source(X), []))
+            rule.check(SQUARES, View(open_source(X), []))
     log = AuditLog(tmp_path / "log")
     (note,) = log.notes("leverage")
     assert set(note["columns"]) == {"x0", "x1"}
@@ -212,7 +211,7 @@ def test_the_account_keeps_decisions_for_later_processes(tmp_path, monkeypatch):
 
     # Another version of the table is decided about anew.
     X[11, 1] = X[11, 0]
-    LeverageRule(log, b"key").check(Policy(), SQUARES, View(open_source(X), []))
+    LeverageRule(log, b"key", Policy()).check(SQUARES, View(open_source(X), []))
     assert len(log.notes("leverage")) == 2
 
 

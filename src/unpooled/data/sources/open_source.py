@@ -257,7 +257,7 @@ def _open_path(source: str | os.PathLike[str], roles: Roles, form: FileFormat) -
         dense = path.suffix.lower() == ".npy"
         return ArrayTable(MappedRows(path) if dense else sparse_file(path), roles)
     reader = _reader(path, form)
-    from unpooled.data.sources.unchanged_file import FileTable
+    from unpooled.data.sources.streamed import FileTable
 
     return FileTable(path, reader, roles)
 
@@ -300,12 +300,12 @@ def _reader(path: Path, form: FileFormat) -> "Reader":
         return _statistics(path, form)
     elif endings[-1:] == [".parquet"]:
         form.check_used(f"the file {path}")
-        from unpooled.data.sources.parquet import ParquetReader
+        from unpooled.data.sources.arrow_files import ParquetReader
 
         return ParquetReader(path)
     elif endings[-1:] in ([".arrow"], [".feather"]):
         form.check_used(f"the file {path}")
-        from unpooled.data.sources.ipc import IpcReader
+        from unpooled.data.sources.arrow_files import IpcReader
 
         return IpcReader(path)
     delimiter = DELIMITERS.get(endings[-1] if endings else "")

@@ -20,9 +20,8 @@ from unpooled.federation.nvflare.engine_messages import (
     load_in_background,
     quieten_engine,
 )
-from unpooled.federation.nvflare.housekeeping import kept_days, prune
 from unpooled.federation.nvflare.jobs import NEWS, RESULTS, has_name_of_study
-from unpooled.federation.nvflare.startup_kits import expires_soon
+from unpooled.federation.nvflare.startup_kits import look_after
 
 log = logging.getLogger("unpooled.engine")
 
@@ -59,12 +58,7 @@ class CoordinatorEnd:
             # No submitter of ours waits for its results.
             raise ValueError("the job does not have the name of a study")
         kit = Path(collab.workspace.get_root_dir())
-        try:
-            prune(kit, kept_days(kit))
-            if warning := expires_soon(kit):
-                log.warning("%s", warning)
-        except Exception:
-            log.exception("The kit cannot be looked after")
+        look_after(kit, log)
         remote = importlib.import_module(STUDY)
         news = remote.News()
         context.get_engine().register_app_command(

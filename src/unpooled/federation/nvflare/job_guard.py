@@ -16,9 +16,8 @@ from typing import Any, final
 
 from nvflare.apis.app_validation import AppValidator
 
-from unpooled.federation.nvflare.housekeeping import kept_days, prune
 from unpooled.federation.nvflare.jobs import SILO_CONFIG, for_silo
-from unpooled.federation.nvflare.startup_kits import expires_soon
+from unpooled.federation.nvflare.startup_kits import look_after
 
 log = logging.getLogger("unpooled.party")
 
@@ -38,7 +37,8 @@ class JobGuard(AppValidator):
 
     def validate(self, app_folder: str) -> tuple[str, dict[str, Any]]:
         """Return the rule by which a job is refused; empty for the job of a study."""
-        self._look_after_kit()
+        # The only code of ours that a waiting silo runs, at each job.
+        look_after(self._kit, log)
         try:
             reason = foreign_part(Path(app_folder))
         except Exception:
@@ -49,19 +49,6 @@ class JobGuard(AppValidator):
             self._log_refusal(reason)
         return (_RULE, {}) if reason else ("", {})
 
-    def _look_after_kit(self) -> None:
-        """Delete what old jobs left, and warn before the certificate expires.
-
-        The only code of ours that a waiting silo runs, at each job.
-        """
-        try:
-            prune(self._kit, kept_days(self._kit))
-            if warning := expires_soon(self._kit):
-                log.warning("%s", warning)
-        except Exception:
-            # A study must not fail for it.
-            log.exception("The kit cannot be looked after")
-
     def _log_refusal(self, reason: str) -> None:
         try:
             # Imported only for a refusal: a silo's process that waits for studies stays
@@ -69,7 +56,7 @@ class JobGuard(AppValidator):
             from unpooled.party.memory.audit_log import AuditLog
             from unpooled.party.setup.silo_file import SiloFile
 
-            silo = SiloFile.from_file(self._kit / "local" / "silo.toml")
+            silo = SiloFile.of_kit(self._kit)
             if silo.audit not in self._journals:
                 silo.audit.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
                 journal = AuditLog(silo.audit, max_pages=silo.audit_pages)

@@ -7,6 +7,7 @@ it end, and its signals arrive.
 
 import contextlib
 import json
+import logging
 import os
 import re
 import shlex
@@ -21,6 +22,7 @@ from typing import Any, NoReturn, final
 from unpooled.errors import StudyError
 from unpooled.federation.nvflare.consortium import need_engine
 from unpooled.federation.nvflare.hardening import kind_of, place_storage
+from unpooled.federation.nvflare.housekeeping import kept_days, prune
 from unpooled.federation.nvflare.proxy import PROXY_NAMES, connect, proxy_for
 from unpooled.posix import is_locked, lock
 
@@ -208,6 +210,17 @@ def expires_soon(kit: Path) -> str:
         f"The certificate of this kit {when}. Ask whoever provisioned the federation "
         f"for a new folder `startup`; `local` and `state` stay."
     )
+
+
+def look_after(kit: Path, log: logging.Logger) -> None:
+    """Delete what old jobs left in a kit, and warn before its certificate expires."""
+    try:
+        prune(kit, kept_days(kit))
+        if warning := expires_soon(kit):
+            log.warning("%s", warning)
+    except Exception:
+        # A study must not fail for it.
+        log.exception("The kit cannot be looked after")
 
 
 def check_ports(kit: Path) -> None:

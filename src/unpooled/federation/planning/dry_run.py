@@ -18,7 +18,7 @@ from typing import Any, final
 import numpy as np
 
 from unpooled.arrays import Array
-from unpooled.coordinator.comparisons import computing_note, computing_parties
+from unpooled.coordinator.comparisons import computing_parties, note_computing
 from unpooled.coordinator.coordinator import Coordinator
 from unpooled.coordinator.opened_rounds import OpenedRounds
 from unpooled.coordinator.relay import Relay
@@ -118,9 +118,7 @@ class DryRun(RoundRunner):
             return
         roster = self.roster or Roster(dict.fromkeys(self.parties, b""))
         members = computing_parties(roster, allow_coordinator_party)
-        note = computing_note(members, self.parties)
-        if note not in ("", *self.notes):
-            self.notes.append(note)
+        note_computing(self.notes, members, self.parties)
 
     def narrow(self) -> None:
         """Ask no silo about products of columns from now on."""

@@ -110,7 +110,7 @@ class AlignedRows:
             operations=(),
             public={},
         )
-        asked = AskedStep(request, stage, IdColumn(matcher.source), self._policy)
+        asked = AskedStep(request, stage, IdColumn(matcher.source))
         n_entries = self._studies.check(asked, parties)
         reply, arrays, lines = matcher.answer(place, message)
         reply["seals"] = []

@@ -105,7 +105,6 @@ class AuditLog:
         answered: Answered,
         columns: Sequence[str],
         parties: Sequence[str],
-        session: str,
         table: str,
         rows: Sequence[int] | None,
         notes: Sequence[Note] = (),
@@ -130,8 +129,6 @@ class AuditLog:
             Source columns that the step read.
         parties : sequence of str
             The roster of the session.
-        session : str
-            The session.
         table : str
             Name of the version of the silo's table.
         rows : sequence of int or None
@@ -169,7 +166,7 @@ class AuditLog:
         entries = [(kind, "", note) for kind, note in notes]
         entries += [("line", study, line.as_record()) for line in lines]
         record = {
-            "session": session,
+            "session": answered.session,
             "step": step,
             "front": list(front),
             "columns": list(columns),

@@ -114,10 +114,13 @@ class Studies:
         self._asks_people = approval != "none"
         # Of this use alone, and the same after a restart.
         key = identity.derivation_secret(b"row digests")
-        self._differencing, self._key = DifferencingRules(audit_log, key), key
+        self._differencing, self._key = DifferencingRules(audit_log, key, policy), key
         cut_key = cut_key or identity.derivation_secret(b"blocks of rows")
         self.cuts = TableCuts(cut_key, audit_log, policy)
-        self._leverage, self._derived = LeverageRule(audit_log, key), RareDerived()
+        self._leverage, self._derived = (
+            LeverageRule(audit_log, key, policy),
+            RareDerived(policy),
+        )
         self.studies: dict[str, StudyMemory] = {}
         for name in audit_log.studies():
             if audit_log.study(name).lines:
@@ -260,10 +263,10 @@ class Studies:
         listed = step == held.name or self._audit_log.study(study).approves(step)
         if self._asks_people and not listed:
             raise Refusal("approval")
-        self._differencing.check(self._policy, asked, parties)
+        self._differencing.check(asked, parties)
         self.cuts.check(asked, len(parties))
         if isinstance(asked.view, View):
-            self._derived.check(self._policy, asked.view)
+            self._derived.check(asked.view)
 
     @property
     def noteworthy_columns(self) -> tuple[str, ...]:
@@ -284,7 +287,7 @@ class Studies:
             As `LeverageRule.check` takes them, where the step has run.
         """
         if isinstance(asked.view, View):
-            self._leverage.check(self._policy, asked.step, asked.view, scatter, about)
+            self._leverage.check(asked.step, asked.view, scatter, about)
 
     def foresee(
         self,
@@ -307,13 +310,12 @@ class Studies:
         """
         if asked.rho > 0.0:
             check_budget(self._policy, self._audit_log, max(asked.rho, rho))
-        self._differencing.check_parties(self._policy, asked.view, parties)
+        self._differencing.check_parties(asked.view, parties)
         self.cuts.check(asked, len(parties), planned=True)
         # Columns are planned before rows are matched, and answered about afterwards.
-        if partition == "rows":
-            self._differencing.check_rows(self._policy, asked.view, earlier)
-            self._differencing.foresee(self._policy, asked)
-            if isinstance(asked.view, View) and not asked.view.up_to_scale().transforms:
+        if partition == "rows" and isinstance(asked.view, View):
+            self._differencing.foresee(asked.step, asked.view, earlier)
+            if not asked.view.up_to_scale().transforms:
                 self.check_leverage(asked)
 
     def write_round(
@@ -353,7 +355,7 @@ class Studies:
         """
         view = asked.view
         columns, filled, held = view.source_columns, view.filled_as, _held(view)
-        notes = self._differencing.notes(self._policy, asked) + self.cuts.notes(asked)
+        notes = self._differencing.notes(asked) + self.cuts.notes(asked)
 
         def check_again() -> None:
             # Another process may have answered since the rules were checked.
@@ -384,9 +386,8 @@ class Studies:
             answered=answered,
             columns=columns,
             parties=parties,
-            session=asked.request.session,
             opened=None if opened is None else numbers,
-            table=self._differencing.table_name(self._policy, asked),
+            table=self._differencing.table_name(asked),
             rows=asked.view.selection,
             notes=notes,
             check=check_again,

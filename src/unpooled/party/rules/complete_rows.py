@@ -36,14 +36,16 @@ class CompleteRows:
     ----------
     audit_log : AuditLog
         Keeps the columns in which rows had to be complete.
+    policy : Policy
+        The silo's rules.
     """
 
-    def __init__(self, audit_log: AuditLog) -> None:
-        self._audit_log = audit_log
+    def __init__(self, audit_log: AuditLog, policy: Policy) -> None:
+        self._audit_log, self._policy = audit_log, policy
         # Of a table of complete rows: by column, its cells in the rows left out.
         self._others: WeakKeyDictionary[Table, dict[str, int]] = WeakKeyDictionary()
 
-    def check(self, policy: Policy, view: View, whole: list[str]) -> None:
+    def check(self, view: View, whole: list[str]) -> None:
         """Refuse sums over complete rows next to such over observed cells, if telling.
 
         Parameters
@@ -53,19 +55,17 @@ class CompleteRows:
         """
         if view.complete_in:
             answered = not self._audit_log.state().tables.keys().isdisjoint(whole)
-            if answered and self._few(policy, view.whole, view.complete_in):
+            if answered and self._few(view.whole, view.complete_in):
                 raise Refusal("min_changed_rows")
             return
         for columns in self._noted(whole):
             if not set(columns) <= set(view.whole.columns):
                 continue
-            few = self._few(policy, view.whole, columns)
+            few = self._few(view.whole, columns)
             if not few.isdisjoint(view.source_columns):
                 raise Refusal("min_changed_rows")
 
-    def foresee(
-        self, policy: Policy, view: View, earlier: Sequence[Sequence[str]]
-    ) -> None:
+    def foresee(self, view: View, earlier: Sequence[Sequence[str]]) -> None:
         """Refuse a planned step whose rows differ in a few from those planned before.
 
         Parameters
@@ -84,7 +84,7 @@ class CompleteRows:
             if not set(columns) <= set(whole.columns):
                 raise Refusal("unknown_columns")
             other = complete_rows(whole, columns) if columns else whole
-            if 0 < _n_changed(view.table, other) < policy.min_changed_rows:
+            if 0 < _n_changed(view.table, other) < self._policy.min_changed_rows:
                 differ = sorted({*own} ^ {*columns})
                 raise RefusedColumns(
                     *("min_changed_rows", _incomplete(whole, differ)),
@@ -92,20 +92,20 @@ class CompleteRows:
                 )
             few = set[str]()
             if own and not columns:
-                few = self._few(policy, whole, own)
+                few = self._few(whole, own)
             elif columns and not own:
-                few = self._few(policy, whole, columns) & {*view.source_columns}
+                few = self._few(whole, columns) & {*view.source_columns}
             if few:
                 raise RefusedColumns(
                     "min_changed_rows", sorted(few), about=[own or columns, sorted(few)]
                 )
 
-    def notes(self, policy: Policy, view: View, whole: list[str]) -> list[Note]:
+    def notes(self, view: View, whole: list[str]) -> list[Note]:
         """Return what the log must say before an answer about a view leaves."""
         columns = view.complete_in
         if columns in self._noted(whole):
             return []
-        if not columns or not self._few(policy, view.whole, columns):
+        if not columns or not self._few(view.whole, columns):
             return []
         return [("complete", {"table": whole[0], "columns": columns})]
 
@@ -113,13 +113,13 @@ class CompleteRows:
         notes = self._audit_log.state().notes["complete"]
         return [note["columns"] for note in notes if note["table"] in whole]
 
-    def _few(self, policy: Policy, table: Table, columns: list[str]) -> set[str]:
+    def _few(self, table: Table, columns: list[str]) -> set[str]:
         """Return the columns with a few cells in the rows that are left out."""
         left = complete_rows(table, columns)
         if left not in self._others:
             self._others[left] = _cells_in_others(table, columns, left.n_rows)
         found = self._others[left].items()
-        return {c for c, n in found if 0 < n < policy.min_changed_rows}
+        return {c for c, n in found if 0 < n < self._policy.min_changed_rows}
 
 
 def _n_changed(one: Table, other: Table) -> int:

@@ -31,6 +31,7 @@ from unpooled.party.rules.table_versions import TableVersions
 from unpooled.party.steps.asked_step import AskedStep
 from unpooled.party.views.view import IdColumn, View
 from unpooled.protocol.refusal import Refusal
+from unpooled.protocol.step import Step
 
 
 @final
@@ -44,48 +45,43 @@ class DifferencingRules:
         settings of steps.
     key : bytes
         Of the digests of rows, at most 64.
+    policy : Policy
+        The silo's rules.
     """
 
-    def __init__(self, audit_log: AuditLog, key: bytes) -> None:
-        self._audit_log = audit_log
-        self._versions = TableVersions(key, audit_log)
-        self._fillings = ImputedCells(key, audit_log)
-        self._imputed = ImputedRows(audit_log, self._versions)
-        self._settings = OneSetting(audit_log)
-        self._complete = CompleteRows(audit_log)
+    def __init__(self, audit_log: AuditLog, key: bytes, policy: Policy) -> None:
+        self._audit_log, self._policy = audit_log, policy
+        self._versions = TableVersions(key, audit_log, policy)
+        self._fillings = ImputedCells(key, audit_log, policy)
+        self._imputed = ImputedRows(audit_log, self._versions, policy)
+        self._settings = OneSetting(audit_log, policy)
+        self._complete = CompleteRows(audit_log, policy)
 
-    def check(self, policy: Policy, asked: AskedStep, parties: tuple[str, ...]) -> None:
+    def check(self, asked: AskedStep, parties: tuple[str, ...]) -> None:
         """Refuse a step that, with earlier answers, gives a few rows or one party.
 
         Where few cells are missing the view of the step is told how they were filled.
         """
         view = asked.view
-        self.check_parties(policy, view, parties)
-        self.check_rows(policy, view)
+        self.check_parties(view, parties)
         if isinstance(view, View):
-            versions = self._versions.names(policy, view.table)
-            self._settings.check(policy, asked, versions)
-            self._fillings.check(policy, view, versions)
-            self._imputed.check(policy, asked)
+            self._check_rows(view)
+            versions = self._versions.names(view.table)
+            self._settings.check(asked, versions)
+            self._fillings.check(view, versions)
+            self._imputed.check(asked.step, view)
 
-    def check_parties(
-        self, policy: Policy, view: View | IdColumn, parties: tuple[str, ...]
-    ) -> None:
+    def check_parties(self, view: View | IdColumn, parties: tuple[str, ...]) -> None:
         """Refuse a table that was answered about for another set of parties."""
-        if policy.allow_roster_change:
+        if self._policy.allow_roster_change:
             return
-        days = policy.roster_period_days
+        days = self._policy.roster_period_days
         for table in self._audit_log.state().rosters.others(parties, now(), days):
-            if self._versions.overlaps(policy, view.table, table):
+            if self._versions.overlaps(view.table, table):
                 raise Refusal("allow_roster_change")
 
-    def check_rows(
-        self,
-        policy: Policy,
-        view: View | IdColumn,
-        planned: Sequence[Sequence[str]] = (),
-    ) -> None:
-        """Refuse rows that differ in a few from those of an earlier answer.
+    def foresee(self, step: Step, view: View, planned: Sequence[Sequence[str]]) -> None:
+        """Refuse a planned step for what it reads, whatever numbers are fitted.
 
         Parameters
         ----------
@@ -93,29 +89,29 @@ class DifferencingRules:
             The rows of answers that a plan has before this one; see
             `CompleteRows.foresee`.
         """
-        if isinstance(view, View):
-            self._versions.check(policy, view.table)
-            whole = self._versions.names(policy, view.whole)
-            self._complete.check(policy, view, whole)
-            self._complete.foresee(policy, view, planned)
+        self._check_rows(view, planned)
+        self._imputed.foresee(step, view)
 
-    def foresee(self, policy: Policy, asked: AskedStep) -> None:
-        """Refuse a planned step for what it reads, whatever numbers are fitted."""
-        self._imputed.foresee(policy, asked)
+    def _check_rows(self, view: View, planned: Sequence[Sequence[str]] = ()) -> None:
+        """Refuse rows that differ in a few from those of an earlier answer."""
+        self._versions.check(view.table)
+        whole = self._versions.names(view.whole)
+        self._complete.check(view, whole)
+        self._complete.foresee(view, planned)
 
-    def table_name(self, policy: Policy, asked: AskedStep) -> str:
+    def table_name(self, asked: AskedStep) -> str:
         """Return the name of the version of the table that a step reads."""
-        return self._versions.name(policy, asked.view.table)
+        return self._versions.name(asked.view.table)
 
-    def notes(self, policy: Policy, asked: AskedStep) -> list[Note]:
+    def notes(self, asked: AskedStep) -> list[Note]:
         """Return what the log must remember of a step, beside its round."""
         view = asked.view
-        notes = self._versions.notes(policy, view.table)
+        notes = self._versions.notes(view.table)
         if isinstance(view, View):
-            versions = self._versions.names(policy, view.table)
-            notes += self._fillings.notes(policy, view, versions)
-            notes += self._imputed.notes(policy, asked)
+            versions = self._versions.names(view.table)
+            notes += self._fillings.notes(view, versions)
+            notes += self._imputed.notes(asked.step, view)
             notes += self._settings.notes(asked, versions)
-            whole = self._versions.names(policy, view.whole)
-            notes += self._complete.notes(policy, view, whole)
+            whole = self._versions.names(view.whole)
+            notes += self._complete.notes(view, whole)
         return notes

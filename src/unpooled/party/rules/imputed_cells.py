@@ -21,7 +21,9 @@ the first stays. An analyst who names a number means that number, and one who as
 median after a mean means a median.
 """
 
-from typing import final
+import hashlib
+from collections.abc import Sequence
+from typing import Any, final
 
 import numpy as np
 
@@ -29,10 +31,11 @@ from unpooled.arrays import Array, UInt8
 from unpooled.data.table import Table
 from unpooled.party.memory.audit_log import AuditLog, Note
 from unpooled.party.memory.audit_state import Filling
-from unpooled.party.rules.former_fillings import check_former
 from unpooled.party.rules.policy import Policy
 from unpooled.party.views.view import View
 from unpooled.protocol.refusal import Refusal
+
+_CHOSEN = "chosen "
 
 
 @final
@@ -45,15 +48,17 @@ class ImputedCells:
         Of the digests of cells in the notes of earlier versions of the library.
     audit_log : AuditLog
         Keeps the fillings.
+    policy : Policy
+        The silo's rules.
     """
 
-    def __init__(self, key: bytes, audit_log: AuditLog) -> None:
-        self._key, self._audit_log = key, audit_log
+    def __init__(self, key: bytes, audit_log: AuditLog, policy: Policy) -> None:
+        self._key, self._audit_log, self._policy = key, audit_log, policy
         # Of the present table: by column, the fewest missing cells of a block with any.
         self._fewest: dict[str, int] = {}
         self._table: Table | None = None
 
-    def check(self, policy: Policy, view: View, versions: list[str]) -> None:
+    def check(self, view: View, versions: list[str]) -> None:
         """Have a view filled as before where few cells are missing, or refuse.
 
         Parameters
@@ -62,11 +67,11 @@ class ImputedCells:
             Names of the answered versions with the rows of the view's table.
         """
         stay: dict[str, float] = {}
-        for column, now in self._few(policy, view).items():
+        for column, now in self._few(view).items():
             first = self._first(versions, column)
             if first is None:
                 notes = self._audit_log.state().notes["filled"]
-                check_former(notes, view.table, column, now, self._key)
+                _check_former(notes, view.table, column, now, self._key)
             elif now != first:
                 of_two = bool(first.step) and now.step != first.step
                 if of_two or now.chosen or first.chosen or now.before != first.before:
@@ -74,11 +79,11 @@ class ImputedCells:
                 stay[column] = float.fromhex(first.value)
         view.fill_as(stay)
 
-    def notes(self, policy: Policy, view: View, versions: list[str]) -> list[Note]:
+    def notes(self, view: View, versions: list[str]) -> list[Note]:
         """Return what the log must say before an answer about a view leaves."""
         new = {
             column: now.as_record()
-            for column, now in self._few(policy, view).items()
+            for column, now in self._few(view).items()
             if self._first(versions, column) is None
         }
         return [("filling", {"table": versions[0], "columns": new})] if new else []
@@ -88,9 +93,9 @@ class ImputedCells:
         found = (fillings.get((name, column)) for name in versions)
         return next(filter(None, found), None)
 
-    def _few(self, policy: Policy, view: View) -> dict[str, Filling]:
+    def _few(self, view: View) -> dict[str, Filling]:
         """Return the fillings of columns of which a block lacks a few cells."""
-        if policy.min_rows <= 1 or not (fillings := view.fillings):
+        if self._policy.min_rows <= 1 or not (fillings := view.fillings):
             return {}
         if view.table is not self._table:
             self._fewest, self._table = {}, view.table
@@ -98,12 +103,12 @@ class ImputedCells:
             in_all = np.zeros(view.table.n_rows, np.uint8)
             self._fewest |= _fewest(view.table, new, in_all)
             # Few in all are few in a block, and the blocks need not be known.
-            if many := [c for c in new if self._fewest[c] >= policy.min_rows]:
+            if many := [c for c in new if self._fewest[c] >= self._policy.min_rows]:
                 self._fewest |= _fewest(view.table, many, view.blocks_of_rows)
         return {
             column: filling
             for column, filling in fillings.items()
-            if 0 < self._fewest[column] < policy.min_rows
+            if 0 < self._fewest[column] < self._policy.min_rows
         }
 
 
@@ -118,3 +123,34 @@ def _fewest(
     none = table.n_rows + 1
     fewest = np.where(missing > 0, missing, none).min(axis=0) % none
     return dict(zip(columns, fewest.tolist(), strict=True))
+
+
+def _check_former(
+    notes: Sequence[dict[str, Any]],
+    table: Table,
+    column: str,
+    now: Filling,
+    key: bytes,
+) -> None:
+    """Refuse a chosen number where a column was filled otherwise, or by one before.
+
+    Earlier versions of the library noted, for all rows and each column, how it was
+    filled and a digest of its cells. They did not note the number, so a filling that a
+    fit gave cannot stay: the first one under the present notes does.
+    """
+    for note in notes:
+        if note["rows"] != "all" or column not in note["columns"]:
+            continue
+        how, cells, _ = note["columns"][column]
+        other = how != now.former and (now.chosen or how.startswith(_CHOSEN))
+        # Other cells are other data: the table has changed.
+        if other and cells == _digest(table, column, key):
+            raise Refusal("another_filling")
+
+
+def _digest(table: Table, column: str, key: bytes) -> str:
+    found = hashlib.blake2b(digest_size=16, key=key)
+    for block in table.blocks([column]):
+        cells = block.X[:, 0]
+        found.update(np.where(np.isnan(cells), np.nan, cells + 0.0).tobytes())
+    return found.hexdigest()

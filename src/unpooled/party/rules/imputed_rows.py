@@ -43,11 +43,10 @@ from unpooled.party.memory.audit_log import AuditLog, Note
 from unpooled.party.rules.leverage import tells_pairs
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.table_versions import TableVersions
-from unpooled.party.steps.asked_step import AskedStep
 from unpooled.party.views.view import Held, View
 from unpooled.protocol.message import digest
 from unpooled.protocol.refusal import Refusal
-from unpooled.protocol.step import find_step, home_of
+from unpooled.protocol.step import Step, find_step, home_of
 
 
 @final
@@ -61,15 +60,19 @@ class ImputedRows:
         completed table that steps read, and the columns read in another way.
     versions : TableVersions
         The versions of the table that the silo answered about.
+    policy : Policy
+        The silo's rules.
     """
 
-    def __init__(self, audit_log: AuditLog, versions: TableVersions) -> None:
-        self._audit_log, self._versions = audit_log, versions
+    def __init__(
+        self, audit_log: AuditLog, versions: TableVersions, policy: Policy
+    ) -> None:
+        self._audit_log, self._versions, self._policy = audit_log, versions, policy
         self._known: WeakKeyDictionary[Table, dict[tuple[str, ...], _Rows]]
         self._known = WeakKeyDictionary()
         self._lack: WeakKeyDictionary[Table, dict[str, bool]] = WeakKeyDictionary()
 
-    def check(self, policy: Policy, asked: AskedStep) -> None:
+    def check(self, step: Step, view: View) -> None:
         """Have the rows of rare patterns held, or refuse.
 
         Raises
@@ -79,18 +82,17 @@ class ImputedRows:
             where the silo answered about other columns, another completed table, or the
             same cells filled or left out in another way.
         """
-        view = asked.view
-        if not isinstance(view, View) or policy.min_rows <= 1:
+        if self._policy.min_rows <= 1:
             return
-        self.foresee(policy, asked)
-        self._check_others(policy, asked, view)
+        self.foresee(step, view)
+        self._check_others(step, view)
         if not view.imputed_by_pattern:
             return
-        fit, columns = _is_fit(asked, view), _columns(view)
-        rows = self._rows(policy, view.table, columns)
+        fit, columns = _is_fit(step, view), _columns(view)
+        rows = self._rows(view.table, columns)
         if not rows.lacking:
             return
-        names = self._versions.names(policy, view.table)
+        names = self._versions.names(view.table)
         values = _initial(view)
         for note in self._notes("iterated"):
             if note["table"] in names:
@@ -100,7 +102,7 @@ class ImputedRows:
                     raise Refusal("another_filling")
                 first = map(float.fromhex, note["values"])
                 values = dict(zip(columns, first, strict=True))
-            elif self._versions.overlaps(policy, view.table, note["table"]):
+            elif self._versions.overlaps(view.table, note["table"]):
                 # One row more of a pattern would be the difference of its sums.
                 raise Refusal("another_filling")
         for note in self._notes("otherwise"):
@@ -112,25 +114,23 @@ class ImputedRows:
                     raise Refusal("another_filling")
         view.hold(Held(rows.held, values))
 
-    def foresee(self, policy: Policy, asked: AskedStep) -> None:
+    def foresee(self, step: Step, view: View) -> None:
         """Refuse a fit of a part of the rows, and two imputations in one view."""
-        view = asked.view
-        if not isinstance(view, View) or policy.min_rows <= 1:
+        if self._policy.min_rows <= 1:
             return
         if len(view.imputed_by_pattern) > 1:
             raise Refusal("another_filling")
-        if view.imputed_by_pattern and view.cut is not None and _is_fit(asked, view):
+        if view.imputed_by_pattern and view.cut is not None and _is_fit(step, view):
             raise Refusal("imputed_parts")
 
-    def notes(self, policy: Policy, asked: AskedStep) -> list[Note]:
+    def notes(self, step: Step, view: View) -> list[Note]:
         """Return what is written to the log before an answer leaves."""
-        view = asked.view
-        if not isinstance(view, View) or policy.min_rows <= 1:
+        if self._policy.min_rows <= 1:
             return []
-        others = _read_otherwise(asked, view)
+        others = _read_otherwise(step, view)
         if not others and view.held is None:
             return []
-        found, names = list[Note](), self._versions.names(policy, view.whole)
+        found, names = list[Note](), self._versions.names(view.whole)
         known = [n for n in self._notes("otherwise") if n["table"] in names]
         new = {
             key: columns - {c for note in known for c in note[key]}
@@ -148,7 +148,7 @@ class ImputedRows:
             note = {"table": table, "columns": list(columns), "values": values}
             note["held"] = int(view.held.rows.sum())
             found.append(("iterated", note))
-        if not _is_fit(asked, view):
+        if not _is_fit(step, view):
             part = view.cut is not None
             note = {"as": _completion(view), "part": part}
             known = [n for n in self._notes("completed") if n["table"] in names]
@@ -156,19 +156,19 @@ class ImputedRows:
                 found.append(("completed", {"table": table, **note}))
         return found
 
-    def _check_others(self, policy: Policy, asked: AskedStep, view: View) -> None:
+    def _check_others(self, step: Step, view: View) -> None:
         """Refuse cells that are read in another way than they were imputed."""
         if not (iterated := self._notes("iterated")):
             return
-        if not (others := _read_otherwise(asked, view)):
+        if not (others := _read_otherwise(step, view)):
             return
-        names = self._versions.names(policy, view.whole)
+        names = self._versions.names(view.whole)
         in_parts = any(
             note["part"] for note in self._notes("completed") if note["table"] in names
         )
         for note in iterated:
             if note["table"] in names:
-                rows = self._rows(policy, view.whole, tuple(note["columns"]))
+                rows = self._rows(view.whole, tuple(note["columns"]))
                 if _meets(rows, others, not in_parts):
                     raise Refusal("another_filling")
 
@@ -184,10 +184,10 @@ class ImputedRows:
             known |= dict(zip(new, lacks.tolist(), strict=True))
         return {column for column in columns if known[column]}
 
-    def _rows(self, policy: Policy, table: Table, columns: tuple[str, ...]) -> "_Rows":
+    def _rows(self, table: Table, columns: tuple[str, ...]) -> "_Rows":
         known = self._known.setdefault(table, {})
         if columns not in known:
-            known[columns] = _divided(policy, table, columns)
+            known[columns] = _divided(self._policy, table, columns)
         return known[columns]
 
 
@@ -330,18 +330,17 @@ def _completion(view: View) -> str:
     return digest(canonical(record))
 
 
-def _is_fit(asked: AskedStep, view: View) -> bool:
+def _is_fit(step: Step, view: View) -> bool:
     """Whether the step fits what the view is imputed by, and reads nothing else."""
     ((operation, _),) = view.imputed_by_pattern
     homes = {
-        home_of(step.function.__module__)
-        for step in (asked.step, find_step(operation.step))
+        home_of(one.function.__module__) for one in (step, find_step(operation.step))
     }
-    reads = set(asked.step.reads)
+    reads = set(step.reads)
     return len(homes) == 1 and view.ends_by_pattern and reads <= {"X", "kept"}
 
 
-def _read_otherwise(asked: AskedStep, view: View) -> dict[str, set[str]]:
+def _read_otherwise(step: Step, view: View) -> dict[str, set[str]]:
     """Return the columns whose missing cells are left out, or filled one by one.
 
     Under "columns" those that all rows are read of, or complete ones, or pairs; under
@@ -350,10 +349,10 @@ def _read_otherwise(asked: AskedStep, view: View) -> dict[str, set[str]]:
     together = {c for _, columns in view.imputed_by_pattern for c in columns}
     columns, parts = {*view.fillings, *view.complete_in} - together, set[str]()
     # Other steps of the library take no missing cells.
-    declared = [*asked.step.declared.values(), *asked.step.takes.values()]
+    declared = [*step.declared.values(), *step.takes.values()]
     if any(one.counts == "cells" for one in declared):
         unfilled = set(view.unfilled) - together
-        if tells_pairs(asked.step, len(view.columns)):
+        if tells_pairs(step, len(view.columns)):
             columns |= unfilled
         parts = unfilled if view.cut is not None else parts
     return {"columns": columns, "parts": parts} if columns or parts else {}

@@ -51,10 +51,12 @@ class LeverageRule:
         Keeps the decisions.
     key : bytes
         Of the digests of rows, at most 64.
+    policy : Policy
+        The silo's rules.
     """
 
-    def __init__(self, audit_log: AuditLog, key: bytes) -> None:
-        self._audit_log, self._key = audit_log, key
+    def __init__(self, audit_log: AuditLog, key: bytes, policy: Policy) -> None:
+        self._audit_log, self._key, self._policy = audit_log, key, policy
         # Of the present table, by the digest of the view.
         self._decided: dict[str, dict[str, Any]] = {}
         self._table: Table | None = None
@@ -64,7 +66,6 @@ class LeverageRule:
 
     def check(
         self,
-        policy: Policy,
         step: Step,
         view: View,
         scatter: Float[Array, "..."] | None = None,
@@ -79,7 +80,7 @@ class LeverageRule:
         about : (p,) array, optional
             The point that it is believed to be about.
         """
-        p, limit = len(view.columns), policy.max_leverage
+        p, limit = len(view.columns), self._policy.max_leverage
         # With as many columns as rows every leverage is 1, whatever the data are: that
         # is for `max_feature_ratio` to allow.
         if not tells_pairs(step, p) or limit >= 1.0 or p + 1 >= view.n_rows:

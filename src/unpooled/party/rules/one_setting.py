@@ -41,14 +41,16 @@ class OneSetting:
     ----------
     audit_log : AuditLog
         Keeps the settings.
+    policy : Policy
+        The silo's rules.
     """
 
-    def __init__(self, audit_log: AuditLog) -> None:
-        self._audit_log = audit_log
+    def __init__(self, audit_log: AuditLog, policy: Policy) -> None:
+        self._audit_log, self._policy = audit_log, policy
 
-    def check(self, policy: Policy, asked: AskedStep, versions: list[str]) -> None:
+    def check(self, asked: AskedStep, versions: list[str]) -> None:
         """Refuse another setting than the one that was answered."""
-        if policy.allow_disclosed:
+        if self._policy.allow_disclosed:
             return
         for now in self._of(asked, versions):
             if any(map(now.conflicts, self._answered(versions, now.step))):

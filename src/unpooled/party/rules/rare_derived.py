@@ -19,19 +19,26 @@ from unpooled.protocol.refusal import Refusal
 
 @final
 class RareDerived:
-    """The silo's verdicts about derived columns, once for each table and view."""
+    """The silo's verdicts about derived columns, once for each table and view.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    policy : Policy
+        The silo's rules.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
         self._fewest: WeakKeyDictionary[Table, dict[str, int]] = WeakKeyDictionary()
 
-    def check(self, policy: Policy, view: View) -> None:
+    def check(self, view: View) -> None:
         """Refuse derived columns in which few rows of the silo differ from others."""
         for made, columns in view.derived_of_source:
             known = self._fewest.setdefault(view.table, {})
             name = made.digest()
             if name not in known:
                 known[name] = _fewest(made, columns)
-            if 0 < known[name] < policy.min_rows_per_class:
+            if 0 < known[name] < self._policy.min_rows_per_class:
                 raise Refusal("derived_rows")
 
 

@@ -53,10 +53,12 @@ class TableVersions:
         Of the digests, at most 64; the same after a restart.
     audit_log : AuditLog
         Keeps the versions.
+    policy : Policy
+        The silo's rules.
     """
 
-    def __init__(self, key: bytes, audit_log: AuditLog) -> None:
-        self._key, self._audit_log = key, audit_log
+    def __init__(self, key: bytes, audit_log: AuditLog, policy: Policy) -> None:
+        self._key, self._audit_log, self._policy = key, audit_log, policy
         # Tables of this process with their versions. A log in memory has no digests:
         # they take a pass over all rows, and are wanted once the table is replaced.
         self._known: list[tuple[Table, str, TableVersion]] = []
@@ -65,46 +67,46 @@ class TableVersions:
         self._changes: dict[tuple[str, str | int], Change | None] = {}
         self._former: dict[tuple[int, tuple[str, ...]], UInt64[Array, " n"]] = {}
 
-    def name(self, policy: Policy, table: Table) -> str:
+    def name(self, table: Table) -> str:
         """Return the name of the version that a table is."""
-        return self._find(policy, table)[1]
+        return self._find(table)[1]
 
-    def names(self, policy: Policy, table: Table) -> list[str]:
+    def names(self, table: Table) -> list[str]:
         """Return the names of all answered versions with the same rows as a table.
 
         A table that got a further column has the rows that it had.
         """
-        name = self.name(policy, table)
+        name = self.name(table)
         others = set(self._audit_log.state().tables) - {name}
-        changes = {other: self._change(policy, table, other) for other in others}
+        changes = {other: self._change(table, other) for other in others}
         same = [other for other, change in changes.items() if _is_nothing(change)]
         return [name, *sorted(same)]
 
-    def check(self, policy: Policy, table: Table) -> None:
+    def check(self, table: Table) -> None:
         """Refuse to answer when the table differs from an earlier one in few rows."""
-        if not policy.min_changed_rows:
+        if not self._policy.min_changed_rows:
             return
-        name = self.name(policy, table)
+        name = self.name(table)
         former = range(len(self._audit_log.state().notes["version"]))
-        found = [self._former_change(policy, table, number) for number in former]
+        found = [self._former_change(table, number) for number in former]
         for other in self._audit_log.state().tables:
             if other != name:
-                found.append(self._change(policy, table, other))
+                found.append(self._change(table, other))
         for change in found:
-            if change and 0 < change.n_rows < policy.min_changed_rows:
+            if change and 0 < change.n_rows < self._policy.min_changed_rows:
                 raise Refusal("min_changed_rows")
 
-    def overlaps(self, policy: Policy, table: Table, name: str) -> bool:
+    def overlaps(self, table: Table, name: str) -> bool:
         """Whether a table has a row of a version, or cannot be compared with it."""
-        present = self.name(policy, table)
+        present = self.name(table)
         if name == present or name not in self._audit_log.state().tables:
             return True
-        change = self._change(policy, table, name)
+        change = self._change(table, name)
         return change is None or change.overlaps
 
-    def notes(self, policy: Policy, table: Table) -> list[Note]:
+    def notes(self, table: Table) -> list[Note]:
         """Return what the log must say before an answer about a table leaves."""
-        place, name, version = self._find(policy, table)
+        place, name, version = self._find(table)
         if name in self._audit_log.state().tables:
             return []
         record = {"name": name, "columns": list(version.columns)}
@@ -114,13 +116,13 @@ class TableVersions:
             record["rows"] = base64.b64encode(rows.tobytes()).decode()
         return [("table", record)]
 
-    def _find(self, policy: Policy, table: Table) -> tuple[int, str, TableVersion]:
+    def _find(self, table: Table) -> tuple[int, str, TableVersion]:
         # The present one is the last.
         for place in reversed(range(len(self._known))):
             known, name, version = self._known[place]
             if known is table:
                 return place, name, version
-        columns = tuple(filter(policy.allows_column, table.columns))
+        columns = tuple(filter(self._policy.allows_column, table.columns))
         version, place = (
             TableVersion(columns, table.label or "", None),
             len(self._known),
@@ -151,9 +153,9 @@ class TableVersions:
             self._rows[place, columns, label] = np.sort(rows)
         return self._rows[place, columns, label]
 
-    def _change(self, policy: Policy, table: Table, other: str) -> Change | None:
+    def _change(self, table: Table, other: str) -> Change | None:
         """Return how an answered version differs; None where columns are gone."""
-        place, name, _ = self._find(policy, table)
+        place, name, _ = self._find(table)
         if (name, other) not in self._changes:
             version = self._audit_log.state().tables[other]
             gone = not set(version.columns) <= set(table.columns)
@@ -169,11 +171,9 @@ class TableVersions:
                 self._changes[name, other] = _compared(before, now)
         return self._changes[name, other]
 
-    def _former_change(
-        self, policy: Policy, table: Table, number: int
-    ) -> Change | None:
+    def _former_change(self, table: Table, number: int) -> Change | None:
         """Return how a version differs that an earlier library noted."""
-        place, name, _ = self._find(policy, table)
+        place, name, _ = self._find(table)
         if (name, number) not in self._changes:
             note = self._audit_log.state().notes["version"][number]
             columns, change = tuple(note["columns"]), None

@@ -10,7 +10,6 @@ A bundle is a file of the same form with the public lines of several silos: each
 its own, and all pin the whole. People compare one fingerprint for all of them by phone.
 """
 
-import json
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from unpooled.data.atomic_file import replacing
+from unpooled.data.toml import toml_text
 from unpooled.errors import StudyError
 from unpooled.secure.keys.roster import Identity, Roster
 
@@ -95,12 +95,12 @@ class Pinned:
             if keys:
                 lines.append(f"[{title}]")
                 lines += [
-                    f"{_text(name)} = [{', '.join(map(_quoted, own))}]"
+                    f"{toml_text(name)} = [{', '.join(map(_quoted, own))}]"
                     for name, own in sorted(keys.items())
                 ]
                 lines.append("")
         for one in self.rotated:
-            lines += ["[[rotated]]", f"name = {_text(one.name)}"]
+            lines += ["[[rotated]]", f"name = {toml_text(one.name)}"]
             lines += [f'old = "{one.old.hex()}"', f'new = "{one.new.hex()}"']
             lines += [f'signature = "{one.signature.hex()}"', ""]
         with replacing(path) as stream:
@@ -230,11 +230,6 @@ def _passed(
         passed = (pinned, *passed)
         pinned = found[0].new
     return passed
-
-
-def _text(name: str) -> str:
-    # JSON and TOML escape alike, except surrogate pairs and an unescaped DEL.
-    return json.dumps(name, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _quoted(key: bytes) -> str:

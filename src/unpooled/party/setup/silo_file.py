@@ -176,6 +176,11 @@ class SiloFile:
             approval=own.text("approval", choices=("none", "each-study")) or "none",
         )
 
+    @classmethod
+    def of_kit(cls, kit: Path) -> "SiloFile":
+        """Read the file of the silo whose startup kit is in a folder."""
+        return cls.from_file(kit / "local" / "silo.toml")
+
     @property
     def matches(self) -> Path:
         """Folder of the files with the place of each row in a study."""

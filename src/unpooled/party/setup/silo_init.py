@@ -4,7 +4,6 @@ silo.toml  policy.toml  identity.key  roster.toml     stay in the silo
 <name>.public                                         goes to every other silo
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any, final
 
 from unpooled.data.sources.database_address import anchored
 from unpooled.data.sources.open_source import open_source
+from unpooled.data.toml import toml_text
 from unpooled.errors import StudyError
 from unpooled.party.rules.policy import Policy
 from unpooled.party.setup.pinning import Pinned, Rotation, pin
@@ -81,25 +81,25 @@ class SiloConfig:
     def to_toml(self) -> str:
         """Return the text of a silo's file (UTF-8)."""
         source = anchored(self.source, Path.cwd())
-        lines = [("name", _toml(self.name)), ("source", _toml(source))]
+        lines = [("name", toml_text(self.name)), ("source", toml_text(source))]
         for key in ("label", "ids"):
             if (value := getattr(self, key)) is not None:
-                lines.append((key, _toml(value)))
+                lines.append((key, toml_text(value)))
         if self.partition != "rows":
-            lines.append(("partition", _toml(self.partition)))
+            lines.append(("partition", toml_text(self.partition)))
         if self.columns is not None:
-            lines.append(("columns", f"[{', '.join(map(_toml, self.columns))}]"))
+            lines.append(("columns", f"[{', '.join(map(toml_text, self.columns))}]"))
         if self.missing:
-            codes = [f"{_toml(c)} = {list(v)}" for c, v in self.missing.items()]
+            codes = [f"{toml_text(c)} = {list(v)}" for c, v in self.missing.items()]
             lines.append(("missing", f"{{ {', '.join(codes)} }}"))
-        lines += [(key, _toml(value)) for key, value in self.format.items()]
+        lines += [(key, toml_text(value)) for key, value in self.format.items()]
         lines += [
             ("policy", '"policy.toml"'),
             ("identity", '"identity.key"'),
             ("roster", '"roster.toml"'),
             ("audit", '"../state/audit.sqlite"'),
             ("models", '"../state/models"'),
-            ("approval", _toml(self.approval)),
+            ("approval", toml_text(self.approval)),
         ]
         return "\n".join(["[silo]", *(f"{k} = {v}" for k, v in lines), ""])
 
@@ -194,8 +194,3 @@ def rotate(silo: SiloFile) -> Path:
     pinned.write(silo.roster)
     write_identity(silo.identity, new)
     return public
-
-
-def _toml(text: str) -> str:
-    # JSON's escapes are TOML's but for pairs of surrogates and an unescaped DEL.
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import final
 
-from unpooled.party.rules.policy import Policy
 from unpooled.party.views.view import IdColumn, View
 from unpooled.protocol.privacy_cost import cost
 from unpooled.protocol.request import Request
@@ -26,14 +25,11 @@ class AskedStep:
         The declared step; of matching, the stage.
     view : View or IdColumn
         The rows and columns that the step reads.
-    policy : Policy
-        The silo's rules.
     """
 
     request: Request
     step: Step
     view: View | IdColumn
-    policy: Policy
 
     @cached_property
     def rho(self) -> float:

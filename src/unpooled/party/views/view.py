@@ -75,6 +75,35 @@ class Held:
 
 
 @final
+@dataclass(frozen=True, eq=False)
+class _Transform:
+    """A transform in its place in a view's chain.
+
+    Attributes
+    ----------
+    operation : Derive
+        As it travels.
+    step : Step
+        The derived step that it names.
+    before, read, columns : tuple of str
+        The columns in front of it, those of them that it reads, and those behind it.
+    made : tuple of str
+        The columns that it makes.
+    """
+
+    operation: Derive
+    step: Step
+    before: tuple[str, ...]
+    read: tuple[str, ...]
+    columns: tuple[str, ...]
+
+    @property
+    def made(self) -> tuple[str, ...]:
+        """The columns that it makes."""
+        return self.operation.columns or self.read
+
+
+@final
 class View:
     """The rows that a step reads: a table after a chain of operations.
 
@@ -153,27 +182,30 @@ class View:
         self.left_out = table.n_rows - self.n_rows
         self.columns, touched = self.source_columns, set[str]()
         filled = set[str]()
+        # Choices of columns that the silo has, and transforms.
+        self._stages = list[Select | _Transform]()
         for operation in self._operations:
             if isinstance(operation, Select):
                 self.columns = self._known(self.columns, operation)
-            else:
-                read, step = operation.of or self.columns, find_step(operation.step)
-                if step.of_source and touched & set(read):
-                    raise Refusal("derived_order")
-                if step.by_pattern and (touched | filled) & set(read):
-                    raise Refusal("derived_order")
-                if step.by_column != "missing":
-                    touched.update(operation.columns or read)
-                else:
-                    filled.update(operation.columns or read)
-                made = self._made(operation, self.columns)
-                _check_arguments(operation, len(operation.of or self.columns))
-                self.columns = made
+                self._stages.append(Select(self.columns))
+                continue
+            before, step = self.columns, find_step(operation.step)
+            read = operation.of or before
+            if step.of_source and touched & set(read):
+                raise Refusal("derived_order")
+            if step.by_pattern and (touched | filled) & set(read):
+                raise Refusal("derived_order")
+            changed = touched if step.by_column != "missing" else filled
+            changed.update(operation.columns or read)
+            self.columns = self._made(operation, before)
+            _check_arguments(step, operation, len(read))
+            self._stages.append(_Transform(operation, step, before, read, self.columns))
+        self._derived = [one for one in self._stages if isinstance(one, _Transform)]
 
     @property
     def transforms(self) -> list[str]:
         """The names of the derived steps in the chain."""
-        return [o.step for o in self._operations if isinstance(o, Derive)]
+        return [one.operation.step for one in self._derived]
 
     @cached_property
     def coded(self) -> tuple[str, ...]:
@@ -184,32 +216,23 @@ class View:
         Refusal
             "categories", where a transform takes codes for numbers.
         """
-        coded, columns = set(self.table.categorical), self.source_columns
-        for operation in self._operations:
-            if isinstance(operation, Derive):
-                step, read = find_step(operation.step), operation.of or columns
-                if coded & set(read) and "cells" not in step.reads:
-                    raise Refusal("categories")
-                stay = coded & set(operation.left(columns))
-                coded = stay | set(_codes_in(operation, read, coded))
-                columns = self._made(operation, columns)
-            else:
-                columns = self._known(columns, operation)
-        return tuple(column for column in columns if column in coded)
+        coded = set(self.table.categorical)
+        for one in self._derived:
+            if coded & set(one.read) and "cells" not in one.step.reads:
+                raise Refusal("categories")
+            stay = coded & set(one.operation.left(one.before))
+            coded = stay | set(_codes_in(one, coded))
+        return tuple(column for column in self.columns if column in coded)
 
     @property
     def dictionary(self) -> dict[float, str]:
         """The names of categories by their codes: the silo's, and those filled in."""
         found = dict(getattr(self.table, "dictionary", {}))
-        for operation in self._operations:
-            if isinstance(operation, Derive) and _is_filling(operation):
-                names = _texts(operation.public.get("names"))
+        for one in self._derived:
+            if one.step.by_column == "missing":
+                names = _texts(one.operation.public.get("names"))
                 found |= {category_code(name): name for name in names}
         return found
-
-    @property
-    def _reads_kept(self) -> bool:
-        return any("kept" in find_step(name).reads for name in self.transforms)
 
     @cached_property
     def unfilled(self) -> tuple[str, ...]:
@@ -218,13 +241,11 @@ class View:
         By a transform that mixes columns, or by the step that reads the view.
         """
         *read, left = self._origins
-        derived = [o for o in self._operations if isinstance(o, Derive)]
         filled, met = set[str](), set[str]()
-        for operation, origins in zip(derived, read, strict=True):
-            by_column = find_step(operation.step).by_column
-            if by_column == "missing" or find_step(operation.step).by_pattern:
+        for one, origins in zip(self._derived, read, strict=True):
+            if one.step.by_column == "missing" or one.step.by_pattern:
                 filled.update(origins)
-            elif not by_column:
+            elif not one.step.by_column:
                 met.update(set(origins) - filled)
         met.update(set(left) - filled)
         return tuple(column for column in self.source_columns if column in met)
@@ -232,7 +253,7 @@ class View:
     @property
     def mixes(self) -> bool:
         """Whether a transform in the chain makes a column of several."""
-        return not all(find_step(name).by_column for name in self.transforms)
+        return not all(one.step.by_column for one in self._derived)
 
     @property
     def fewest_rows(self) -> int:
@@ -289,53 +310,49 @@ class View:
     @cached_property
     def imputed_by_pattern(self) -> list[tuple[Derive, tuple[str, ...]]]:
         """The transforms that fill cells from others, with the columns of each."""
-        derived = [o for o in self._operations if isinstance(o, Derive)]
         return [
-            (operation, tuple(origins))
-            for operation, origins in zip(derived, self._origins, strict=False)
-            if find_step(operation.step).by_pattern
+            (one.operation, tuple(origins))
+            for one, origins in zip(self._derived, self._origins, strict=False)
+            if one.step.by_pattern
         ]
 
     @property
     def ends_by_pattern(self) -> bool:
         """Whether such a transform of all columns is the last operation."""
-        last = self._operations[-1] if self._operations else None
-        return (
-            isinstance(last, Derive) and not last.of and find_step(last.step).by_pattern
-        )
+        last = self._stages[-1] if self._stages else None
+        if not isinstance(last, _Transform):
+            return False
+        return last.step.by_pattern and not last.operation.of
 
     @cached_property
     def derived_of_source(self) -> list[tuple["View", tuple[str, ...]]]:
         """Views of all rows up to transforms of source columns, and what these make."""
         found = list[tuple[View, tuple[str, ...]]]()
-        for place, operation in enumerate(self._operations):
-            if isinstance(operation, Derive) and find_step(operation.step).of_source:
-                before = [Select(self.source_columns), *self._operations[: place + 1]]
-                view = View(self.table, before, self._kept, self._partition)
-                view.fill_as(self.filled_as)
-                view.hold(self.held)
-                found.append((view, operation.columns))
+        for place, one in enumerate(self._stages):
+            if isinstance(one, _Transform) and one.step.of_source:
+                before = self._operations[: place + 1]
+                found.append((self._of_all_rows(before), one.operation.columns))
         return found
 
     def up_to_scale(self) -> "View":
         """Return the view without the shifts and scales of its columns at the end."""
-        operations = [Select(self.source_columns), *self._operations]
-        columns, kept = self.source_columns, list[Operation]()
-        for place, operation in enumerate(operations):
-            if isinstance(operation, Select):
-                columns = self._known(columns, operation)
-            elif isinstance(operation, Derive):
-                made, before = self._made(operation, columns), columns
-                columns = made
-                if find_step(operation.step).affine and set(made) == set(before):
+        kept = list[Operation]()
+        for place, one in enumerate(self._stages):
+            if isinstance(one, _Transform):
+                if one.step.affine and set(one.columns) == set(one.before):
                     continue
                 # It reads the units that the scales before it made.
-                kept = operations[:place]
-            kept.append(operation)
-        found = View(self.table, [*kept, *self._complete], self._kept, self._partition)
-        found.fill_as(self.filled_as)
-        found.hold(self.held)
-        return found
+                kept = list[Operation](self._operations[:place])
+            kept.append(self._operations[place])
+        return self._of_all_rows([*kept, *self._complete])
+
+    def _of_all_rows(self, operations: Sequence[Operation]) -> "View":
+        """Return a view of all rows after some operations, filled as this one is."""
+        chain = [Select(self.source_columns), *operations]
+        view = View(self.table, chain, self._kept, self._partition)
+        view.fill_as(self.filled_as)
+        view.hold(self.held)
+        return view
 
     def digest(self) -> str:
         """Return a name for the view: equal for equal operations on a table."""
@@ -401,7 +418,8 @@ class View:
         silo kept.
         """
         by_row = self.cut is not None or self.held is not None
-        if by_row or self._partition == "columns" or self._reads_kept:
+        reads_kept = any("kept" in one.step.reads for one in self._derived)
+        if by_row or self._partition == "columns" or reads_kept:
             return None
         operations = [Select(self.source_columns), *self._operations]
         on_part = partial(_on_part, work, operations, self.filled_as)
@@ -426,27 +444,19 @@ class View:
         if self.cut is not None:
             blocks = _kept_rows(self.rows(), blocks)
         origins = iter(self._origins)
-        for operation in self._operations:
-            if isinstance(operation, Derive):
-                of = next(origins)
+        for one in self._stages:
+            if isinstance(one, Select):
+                blocks = _selected(one.columns, blocks, columns)
+            else:
+                of, held = next(origins), None
                 stay = [self.filled_as.get(source, np.nan) for source in of]
-                made, held = self._made(operation, columns), None
-                if self.held is not None and find_step(operation.step).by_pattern:
+                if self.held is not None and one.step.by_pattern:
                     rows = self.held.rows
                     rows = rows if self.cut is None else rows[self.rows()]
                     held = rows, np.array([self.held.values[source] for source in of])
-                if operation.of:
-                    blocks = _derived_of(
-                        operation, blocks, columns, self._kept, stay, held
-                    )
-                else:
-                    width = len(made)
-                    blocks = _derived(operation, blocks, width, self._kept, stay, held)
-                columns = made
-            else:
-                chosen = self._known(columns, operation)
-                blocks = _selected(chosen, blocks, columns)
-                columns = chosen
+                apply = _applied_to_some if one.operation.of else _applied
+                blocks = apply(one, blocks, self._kept, stay, held)
+            columns = one.columns
         return blocks
 
     def sums(self, X: Any) -> Float[Array, " p"]:
@@ -500,19 +510,14 @@ class View:
         """
         origins = dict(zip(self.source_columns, self.source_columns, strict=True))
         found = []
-        for operation in self._operations:
-            names = tuple(origins)
-            if isinstance(operation, Derive):
-                read = operation.of or names
-                found.append([origins[name] for name in read])
-                stay = operation.left(names)
-                made = self._made(operation, names)[len(stay) :]
-                mixed = not find_step(operation.step).by_column
-                before = [""] * len(made) if mixed else [origins[n] for n in read]
-                left = {n: origins[n] for n in stay}
-                origins = left | dict(zip(made, before, strict=True))
-            else:
-                origins = {c: origins[c] for c in self._known(names, operation)}
+        for one in self._stages:
+            if isinstance(one, Select):
+                origins = {c: origins[c] for c in one.columns}
+                continue
+            found.append([origins[name] for name in one.read])
+            before = found[-1] if one.step.by_column else [""] * len(one.made)
+            left = {n: origins[n] for n in one.operation.left(one.before)}
+            origins = left | dict(zip(one.made, before, strict=True))
         return [*found, list(origins.values())]
 
     @cached_property
@@ -524,9 +529,8 @@ class View:
         """
         done = defaultdict[str, list[tuple[Derive, int]]](list)
         found = dict[str, Filling]()
-        derived = [o for o in self._operations if isinstance(o, Derive)]
-        for operation, origins in zip(derived, self._origins, strict=False):
-            step = find_step(operation.step)
+        for one, origins in zip(self._derived, self._origins, strict=False):
+            operation, step = one.operation, one.step
             if step.by_pattern:
                 numbers = operation.public["initial"].tolist()
                 for source, number in zip(origins, numbers, strict=True):
@@ -534,7 +538,7 @@ class View:
                     found[source] = Filling(False, _BY_PATTERN, value, name)
             if step.by_column in (False, "indicator") or not any(origins):
                 continue  # what is mixed has no missing cells
-            values = self._of_nothing(operation, len(origins))
+            values = self._of_nothing(one)
             for place, source in enumerate(origins):
                 if not source:
                     continue
@@ -558,8 +562,8 @@ class View:
         Each with the transforms that stand before. After transforms that mix columns
         they are about all source columns.
         """
-        derived = [o for o in self._operations if isinstance(o, Derive)]
-        steps = [*(find_step(o.step) for o in derived), step]
+        derived = [one.operation for one in self._derived]
+        steps = [*(one.step for one in self._derived), step]
         if not any(map(is_by_column, steps)):
             return []
         found = list[tuple[Step, tuple[str, ...], Any]]()
@@ -579,12 +583,12 @@ class View:
                 found.append((one, tuple(sorted(self.source_columns)), [before, every]))
         return found
 
-    def _of_nothing(self, operation: Derive, p: int) -> Float[Array, " p"]:
+    def _of_nothing(self, one: _Transform) -> Float[Array, " p"]:
         """Return what a transform makes of a row in which every cell is missing."""
-        nothing = np.full((1, p), np.nan)
+        nothing = np.full((1, len(one.read)), np.nan)
         blocks = iter([Block(0, nothing, {})])
         with suppress(DataError):  # else it takes no missing cells, and fills none
-            (block,) = _derived(operation, blocks, p, self._kept, [])
+            (block,) = _applied(one, blocks, self._kept, [])
             return block.X[0]
         return nothing[0]
 
@@ -615,15 +619,11 @@ def is_by_column(step: Step) -> bool:
     return bool(axes) and all(letters[-1:] == ["p"] for letters in axes)
 
 
-def _is_filling(operation: Derive) -> bool:
-    return find_step(operation.step).by_column == "missing"
-
-
-def _codes_in(operation: Derive, read: Sequence[str], coded: set[str]) -> Iterable[str]:
+def _codes_in(one: _Transform, coded: set[str]) -> Iterable[str]:
     """Return which columns of a transform hold codes, as what it read did."""
-    if not _is_filling(operation):
+    if one.step.by_column != "missing":
         return ()
-    pairs = zip(read, operation.columns or read, strict=True)
+    pairs = zip(one.read, one.made, strict=True)
     return [made for name, made in pairs if name in coded]
 
 
@@ -668,10 +668,9 @@ def _on_part(
     return work(view)
 
 
-def _check_arguments(operation: Derive, n_features: int) -> None:
+def _check_arguments(step: Step, operation: Derive, n_features: int) -> None:
     # An array with an axis over rows, where one over columns is declared, would weigh
     # single rows; with infinities and zeros a chain of transforms can pick rows out.
-    step = find_step(operation.step)
     if step.verb != "derived":
         raise Refusal("allowed_steps")
     step.sizes(n_features, operation.public)
@@ -679,22 +678,21 @@ def _check_arguments(operation: Derive, n_features: int) -> None:
         raise DataError("A transform's argument is infinite.", rule="arguments")
 
 
-def _derived(
-    operation: Derive,
+def _applied(
+    one: _Transform,
     blocks: Iterator[Block],
-    width: int,
     kept: FindKept,
     stay: Sequence[float],
     held: tuple[Bool[Array, " n"], Float[Array, " p"]] | None = None,
 ) -> Iterator[Block]:
-    """Apply a transform.
+    """Apply a transform to blocks of the columns that it reads.
 
     `stay` has the numbers that missing cells get for certain; `held` which rows do, and
     the numbers of these.
     """
-    step, public = find_step(operation.step), dict(operation.public)
+    step, public = one.step, dict(one.operation.public)
     if "kept" in step.reads:
-        public["kept"] = kept(operation.kept_of)
+        public["kept"] = kept(one.operation.kept_of)
     fills = step.by_column in (True, "missing")
     stays = np.array(stay) if fills else np.zeros(0)
     for block in blocks:
@@ -708,26 +706,24 @@ def _derived(
             # A sum is cheap and not finite if a cell is not; NaN may be a missing cell.
             if not np.isfinite(X.sum()) and np.isinf(X).any():
                 raise DataError("A derived cell is infinite.", rule="infinite_values")
-        if X.shape != (len(block.X), width):
+        if X.shape != (len(block.X), len(one.made)):
             raise ValueError("a derived block does not fit its declaration")
         yield replace(block, X=X)
 
 
-def _derived_of(
-    operation: Derive,
+def _applied_to_some(
+    one: _Transform,
     blocks: Iterator[Block],
-    columns: Sequence[str],
     kept: FindKept,
     stay: Sequence[float],
-    held: tuple[Bool[Array, " n"], Float[Array, " p"]] | None = None,
+    held: tuple[Bool[Array, " n"], Float[Array, " p"]] | None,
 ) -> Iterator[Block]:
     """Apply a transform to some columns, and put what it makes behind the others."""
-    read = [columns.index(column) for column in operation.of]
-    left = [columns.index(column) for column in operation.left(columns)]
-    width = len(operation.columns)
+    read = [one.before.index(column) for column in one.read]
+    left = [one.before.index(c) for c in one.operation.left(one.before)]
     for block in blocks:
         part = iter([replace(block, X=np.ascontiguousarray(block.X[:, read]))])
-        (made,) = _derived(operation, part, width, kept, stay, held)
+        (made,) = _applied(one, part, kept, stay, held)
         yield replace(block, X=np.hstack([block.X[:, left], made.X]))
 
 

@@ -15,9 +15,9 @@ import functools
 import hashlib
 import secrets
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import (
@@ -54,6 +54,14 @@ class Offer(NamedTuple):
     public: bytes
     signature: bytes
     head: str = ""
+
+
+def offers_of(signed: Mapping[str, Sequence[Any]]) -> dict[str, Offer]:
+    """Return offers by party as messages have them: key, signature and head."""
+    return {
+        party: Offer(bytes.fromhex(key), bytes.fromhex(signature), str(head))
+        for party, (key, signature, head) in signed.items()
+    }
 
 
 @final

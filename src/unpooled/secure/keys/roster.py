@@ -7,7 +7,6 @@ key, or a party that is not on the roster, before it sends anything.
 
 import functools
 import hashlib
-import json
 import secrets
 import tomllib
 from collections import OrderedDict
@@ -23,6 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import (
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from unpooled.data.toml import toml_text
 from unpooled.errors import AggregationError, StudyError
 from unpooled.ledger import canonical
 
@@ -152,10 +152,10 @@ class Roster(Mapping[str, bytes]):
 
     def to_toml(self) -> str:
         """Return the roster as text for a file in UTF-8, which `from_file` reads."""
-        lines = [f'{_quoted(name)} = "{key.hex()}"' for name, key in self.items()]
+        lines = [f'{toml_text(name)} = "{key.hex()}"' for name, key in self.items()]
         head = []
         if self.pinned_committee:
-            head = [f"committee = [{', '.join(map(_quoted, self.pinned_committee))}]"]
+            head = [f"committee = [{', '.join(map(toml_text, self.pinned_committee))}]"]
         return "\n".join([*head, "[roster]", *lines, ""])
 
     @classmethod
@@ -195,11 +195,6 @@ def _verify(key: bytes, statement: bytes, signature: bytes) -> None:
     if _is_weak(key):
         raise ValueError("the key is of small order")
     Ed25519PublicKey.from_public_bytes(key).verify(signature, statement)
-
-
-def _quoted(name: str) -> str:
-    # JSON and TOML escape alike, except surrogate pairs and an unescaped DEL.
-    return json.dumps(name, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _check_committee(committee: object, keys: Mapping[str, bytes]) -> None:

@@ -70,15 +70,15 @@ class Code(abc.ABC):
     def decode(self, words: Shaped[Array, "..."]) -> Float[Array, " d"]:
         """Return the values of summed words, or raise `AggregationError`."""
 
-    @abc.abstractmethod
     def add(self, total: Shaped[Array, "..."], words: Shaped[Array, "..."]) -> None:
         """Add `words` into `total` in the ring, in place."""
+        np.add(total, words, out=total)
 
-    @abc.abstractmethod
     def subtract(
         self, total: Shaped[Array, "..."], words: Shaped[Array, "..."]
     ) -> None:
         """Subtract `words` from `total` in the ring, in place."""
+        np.subtract(total, words, out=total)
 
     def summed(self, parts: Shaped[Array, "m ..."]) -> Shaped[Array, "..."]:
         """Return the sum in the ring of the words of m arrays of equal shapes."""
@@ -238,14 +238,6 @@ class BoundedCode(Code):
             if (np.abs(part) > SLACK).any():
                 raise AggregationError(OUTSIDE, rule="fixed_point_range")
         return values
-
-    def add(self, total: Shaped[Array, " w"], words: Shaped[Array, " w"]) -> None:
-        """Add modulo 2^64."""
-        np.add(total, words, out=total)
-
-    def subtract(self, total: Shaped[Array, " w"], words: Shaped[Array, " w"]) -> None:
-        """Subtract modulo 2^64."""
-        np.subtract(total, words, out=total)
 
     def shape(self, d: int) -> tuple[int, ...]:
         """Return (d + 2,)."""

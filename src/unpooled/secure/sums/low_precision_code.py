@@ -108,14 +108,6 @@ class LowPrecisionCode(Code):
             raise AggregationError(OUTSIDE, rule="fixed_point_range")
         return values
 
-    def add(self, total: Shaped[Array, " w"], words: Shaped[Array, " w"]) -> None:
-        """Add modulo 2^bits."""
-        np.add(total, words, out=total)
-
-    def subtract(self, total: Shaped[Array, " w"], words: Shaped[Array, " w"]) -> None:
-        """Subtract modulo 2^bits."""
-        np.subtract(total, words, out=total)
-
     def shape(self, d: int) -> tuple[int, ...]:
         """Return the words of d numbers and of what is known in advance."""
         return (d + self._guards,)

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from unpooled.data.columns import Roles
+from unpooled.data.sources.arrow_files import ParquetReader
 from unpooled.data.sources.delimited import DelimitedReader
-from unpooled.data.sources.parquet import ParquetReader
-from unpooled.data.sources.streamed import cut
-from unpooled.data.sources.unchanged_file import FileTable
+from unpooled.data.sources.streamed import FileTable, cut
 from unpooled.errors import DataError
 
 CELLS = {"a": [1.0, 2.0, None], "b": [4, 5, 6], "y": ["u", None, "w"]}

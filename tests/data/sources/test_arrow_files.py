@@ -6,8 +6,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from unpooled.data.columns import Roles
-from unpooled.data.sources.parquet import ParquetReader
-from unpooled.data.sources.unchanged_file import FileTable
+from unpooled.data.sources.arrow_files import ParquetReader
+from unpooled.data.sources.streamed import FileTable
 from unpooled.errors import DataError
 
 
