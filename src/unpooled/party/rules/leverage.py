@@ -12,7 +12,7 @@ matrix rows are cleared at little cost, and nothing leaves before.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, final
 
@@ -127,6 +127,43 @@ class LeverageRule:
             named, most = ", ".join(found["columns"]), found["at_most"]
             log.info("one row has leverage %.2f in the columns %s", most, named)
         return found
+
+
+def check_weighed(
+    policy: Policy, rows: Callable[[], Iterator[Mapping[str, Array]]]
+) -> None:
+    """Refuse sums of rows with weights of which one row is nearly all of a direction.
+
+    Weights of a regression are functions of arguments and of columns, and may leave few
+    rows, or one: the mean of a count grows exponentially with an offset, and the
+    variance of a class vanishes far from the border. So this is judged for every
+    request, unlike the leverage of rows as they are.
+
+    Parameters
+    ----------
+    rows : callable
+        Returns all rows once more, in blocks, as `weighed_rows` of
+        `unpooled.party.steps.run_step` yields them.
+    """
+    if (limit := policy.max_leverage) >= 1.0:
+        return
+    sizes: dict[str, tuple[int, int]] = {}
+    for block in rows():
+        for name, part in block.items():
+            n, p = part.shape
+            sizes[name] = sizes.get(name, (0, p))[0] + n, p
+    for name, (n, p) in sizes.items():
+        if p + 1 >= n:
+            continue  # as of rows without weights
+        blocks = partial(_named, rows, name)
+        if largest_leverage(blocks, n, p, limit).at_least > limit:
+            raise Refusal("weighted_rows")
+
+
+def _named(
+    rows: Callable[[], Iterator[Mapping[str, Array]]], name: str
+) -> Iterator[Rows]:
+    return (block[name] for block in rows())
 
 
 def tells_pairs(step: Step, p: int) -> bool:
