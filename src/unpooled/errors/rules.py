@@ -72,7 +72,7 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "derived_rows": (
             "in a derived column few of the silo's rows have another value than all "
-            "its other rows",
+            "its other rows, or one row is nearly all of the variance",
             "Leave the column out, or derive it of columns in which more people "
             "differ.",
         ),
