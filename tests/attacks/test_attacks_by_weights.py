@@ -144,27 +144,3 @@ def test_ordinary_offsets_and_predictors_are_answered():
         up.GLM("poisson", offset="hours", cov_type=cov_type).fit(view, "visits")
     up.GLM("gamma").fit(here.select([*COLUMNS, "cost"]), "cost")
     up.GLM("binomial", site_effects=True).fit(here.select([*COLUMNS, "seen"]), "seen")
-
-
-def misdiagnosed(**options: Any) -> up.LinearDiscriminantAnalysis:
-    """Discriminate by a column that is the label, but for one person of b."""
-    made = {
-        name: table[[*COLUMNS, "seen"]].assign(diagnosis=table["seen"])
-        for name, table in tables().items()
-    }
-    made["b"].loc[5, "diagnosis"] = 0.0
-    here = up.simulate(made, label="seen", **options)
-    return up.LinearDiscriminantAnalysis().fit(here, "seen")
-
-
-@pytest.mark.parametrize("follow", [False, True])
-def test_nobody_differs_alone_from_the_mean_of_a_class(follow):
-    with pytest.raises(ReleaseRefusedError, match="weighted_rows"):
-        misdiagnosed(follow=follow)
-
-
-def test_control_a_scatter_within_classes_is_one_persons_record():
-    model = misdiagnosed(policy=OPEN)
-    of_diagnosis = model.covariance_[2] / model.covariance_[2, 2]
-    found = model.means_[1] - of_diagnosis * model.means_[1, 2]
-    assert_allclose(found[:2], tables()["b"].loc[5, COLUMNS].to_numpy(float))

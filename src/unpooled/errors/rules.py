@@ -47,12 +47,11 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "max_leverage.",
         ),
         "weighted_rows": (
-            "with the weights of this model, or about its class means, one row is "
-            "nearly all of a sum, which would be that row's record",
-            "The offset has too large a range, some values of a column are far from "
-            "all others, the columns separate the responses, or a column differs from "
-            "the label in one row: take logarithms, leave such columns out, or use a "
-            "penalty; or let the silo raise max_leverage.",
+            "with the weights of this model one row is nearly all of a sum, which "
+            "would be that row's record",
+            "The offset has too large a range, some values of a predictor are far from "
+            "all others, or the columns separate the responses: take logarithms, leave "
+            "such columns out, or use a penalty; or let the silo raise max_leverage.",
         ),
         "max_released_share": (
             "the numbers opened so far, over all studies, are too many for the cells "

@@ -93,9 +93,9 @@ class Step:
         rows. "settings.beta" is an entry of a mapping.
     weighed : callable or None
         Of a step that adds rows with weights which depend on arguments or on other
-        columns, or about other means than the silo's own: returns, for the same inputs,
-        the rows as they are multiplied, an array (n, m) for each of its sums. The silo
-        judges their leverage as it judges that of rows without weights.
+        columns: returns, for the same inputs, the rows as they are multiplied, an array
+        (n, m) for each of its sums. The silo judges their leverage as it judges that of
+        rows without weights.
     """
 
     name: str

@@ -31,23 +31,6 @@ from unpooled.protocol.bounds import CauchySchwarz
 from unpooled.protocol.step import public, release, stays, summed
 
 
-def _about_class_means(
-    X: Float[Array, "n p"],
-    y: Shaped[Array, " n"],
-    *,
-    classes: Int[Array, "c w"],
-    count: Float[Array, " c"],
-    means: Float[Array, "c p"],
-    weights: Float[Array, " c"],
-) -> dict[str, Array]:
-    """Return the rows of all classes about the means of their classes.
-
-    Without the weights: two fits with other priors have the scatters of both together.
-    """
-    codes = class_codes(y, classes)
-    return {"scatter": X[codes >= 0] - means[codes[codes >= 0]]}
-
-
 @summed(
     takes={
         "classes": NAMES,
@@ -55,7 +38,6 @@ def _about_class_means(
         "means": public("c p", "the mean of each column over the rows of each class"),
         "weights": public("c", "the weight of each class"),
     },
-    weighed=_about_class_means,
     squares=release(
         "p",
         meaning="within-class sum of squares of each column (squared deviations from "
