@@ -105,6 +105,42 @@ def test_a_product_with_a_flag_of_two_people_is_refused():
         ages_of_two()
 
 
+def doses() -> dict[str, pd.DataFrame]:
+    """Tables in which one person of b has next to none of a dose."""
+    rng = np.random.default_rng(4)
+    made = {
+        name: pd.DataFrame(
+            {"age": rng.normal(55, 9, 60), "pressure": rng.normal(90, 12, 60)}
+        ).assign(dose=rng.lognormal(0.0, 0.5, 60))
+        for name in "abc"
+    }
+    made["b"].loc[3, "dose"] = 0.002
+    return made
+
+
+def record_by_ratios(**policy: object) -> list[float]:
+    """Return a record up to one factor, from means and variances of ratios alone."""
+    here = up.simulate(doses(), follow=True, policy=policy)
+    made = {"one": "age / dose", "two": "pressure / dose"}
+    view = up.DerivedColumns(made).fit(here).transform(here)
+    scaler = up.StandardScaler().fit(view.select(list(made)))
+    assert scaler.var_ is not None
+    assert scaler.mean_ is not None
+    return list(np.sqrt(180 * (scaler.var_ + scaler.mean_**2)))
+
+
+def test_control_ratios_by_a_dose_next_to_0_are_one_persons_record():
+    person = doses()["b"].loc[3]
+    found = record_by_ratios(max_leverage=1.0)
+    wanted = [person["age"] / person["dose"], person["pressure"] / person["dose"]]
+    assert np.allclose(found, wanted, rtol=1e-3)
+
+
+def test_ratios_by_a_dose_next_to_0_are_refused():
+    with pytest.raises(ReleaseRefusedError, match="derived_rows"):
+        record_by_ratios()
+
+
 def test_a_product_with_a_flag_of_some_people_is_answered():
     here = up.simulate(flagged(5), follow=True)
     view = up.DerivedColumns({"both": "flag * age"}).fit(here).transform(here)

@@ -5,6 +5,8 @@ difference of two of the silos' own. Each attack stands beside a control, the sa
 where the silos have no limit.
 """
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -97,6 +99,55 @@ def test_nor_where_silos_judge_by_the_scatter_itself(tables, monkeypatch):
 @pytest.mark.parametrize("tables", ATTACKS.values(), ids=ATTACKS.keys())
 def test_control_without_a_limit_a_covariance_shows_the_person(tables):
     assert_allclose(record(tables, OPEN), tables["b"][PERSON], rtol=1e-2)
+
+
+def labelled(tables: dict[str, Array]) -> dict[str, Array]:
+    """Append a column of zeros and ones, which no column predicts."""
+    return {
+        name: np.column_stack([X, np.arange(len(X)) // 2 % 2])
+        for name, X in tables.items()
+    }
+
+
+REGRESSIONS = {
+    "gaussian": (up.GLM(), "x2"),
+    "binomial": (up.GLM("binomial"), "x3"),
+    "own intercepts": (up.GLM("binomial", site_effects=True), "x3"),
+    "logistic": (up.LogisticRegression(C=1.0), None),
+    "logistic, own intercepts": (up.LogisticRegression(site_effects=True), None),
+    "one shot": (up.CCA(1, solver="dgep-eigh", ridge=0.1), ["x1", "x2"]),
+}
+
+
+def by_regression(model: Any, y: Any, tables: dict[str, Array], **options: Any) -> Any:
+    label = None if y else "x3"
+    federation = up.simulate(labelled(tables), label=label, **options)
+    columns = ["x0", "x1", "x2"] if y != "x3" else ["x0", "x1", "x2", "x3"]
+    return model.fit(federation.select(columns), y)
+
+
+@pytest.mark.parametrize("follow", [False, True])
+@pytest.mark.parametrize(("model", "y"), REGRESSIONS.values(), ids=REGRESSIONS.keys())
+def test_an_information_matrix_is_of_pairs_of_columns_too(model, y, follow):
+    policy = {"allow_disclosed": True}
+    with pytest.raises(ReleaseRefusedError) as refused:
+        by_regression(model, y, category_of_one(), policy=policy, follow=follow)
+    assert (refused.value.party, refused.value.rule) == ("b", "max_leverage")
+
+
+@pytest.mark.parametrize(("model", "y"), REGRESSIONS.values(), ids=REGRESSIONS.keys())
+def test_nor_is_one_of_more_columns_than_the_rows_allow(model, y):
+    few = {name: X[:11] for name, X in TABLES.items()}
+    policy = {"max_feature_ratio": 0.2, "allow_disclosed": True}
+    with pytest.raises(ReleaseRefusedError, match="max_feature_ratio"):
+        by_regression(model, y, few, policy=policy)
+
+
+def test_control_without_a_limit_an_information_matrix_shows_the_person():
+    tables = category_of_one()
+    model = by_regression(up.GLM(), "x2", tables, policy=OPEN)
+    information = np.linalg.inv(model.covariance_) * model.dispersion_
+    assert_allclose(information[1], [1.0, *tables["b"][PERSON, :2]], rtol=1e-2)
 
 
 def images() -> dict[str, Array]:

@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 import unpooled as up
 from command_line import SOURCE, call, in_a_process, one_red_line, too_wide, write_study
+from unpooled import cli
 
 
 @pytest.fixture
@@ -187,6 +189,26 @@ def test_a_run_into_a_full_folder_is_one_red_line(study):
 
     assert "runs/small is not empty" in one_red_line(call("run", study))
     assert "state.json" in one_red_line(call("resume", study))
+
+
+def test_sigterm_ends_a_run_as_ctrl_c_does_and_asks_nothing(study, monkeypatch):
+    stops, before = [], signal.getsignal(signal.SIGTERM)
+
+    def ended(self, folder=None, *, stop, **_):
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        except KeyboardInterrupt:
+            stops.append(stop())
+            raise
+
+    monkeypatch.setattr(up.Study, "run", ended)
+    monkeypatch.setattr(cli, "_confirm_stop", lambda *_: pytest.fail("a question"))
+
+    stopped = call("run", study)
+
+    assert "Stopped. Continue with: unpooled resume study.toml" in one_red_line(stopped)
+    assert stops == [True]
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import unpooled as up
+from unpooled.errors import DataError
 from unpooled.ledger import Release
 from unpooled.models.base import fitted_names
 from unpooled.models.files.catalogue import estimators
@@ -93,6 +94,24 @@ def test_a_fit_without_a_round_is_followed_too():
     up.PCA(2).fit(scaler.transform(imputer.transform(at)))
 
     assert again.statistics_[0] == 2.0
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda at: up.PCA(9).fit(at),
+        lambda at: up.GLM().fit(at, "nowhere"),
+        lambda at: up.permutation_test(up.Correlation(), at),
+        lambda at: up.jackknife(up.PCA(9), at),
+    ],
+    ids=["a parameter", "a column", "a model", "another model's parameter"],
+)
+def test_a_call_that_fails_before_its_first_round_does_not_stop_the_next(call):
+    at = Way().silos(follow=True).federation
+    for _ in range(2):
+        with pytest.raises(DataError):
+            call(at)
+    up.PCA(2).fit(at)
 
 
 def test_numbers_of_numpy_in_a_list_of_parameters_are_followed():

@@ -13,6 +13,7 @@ from unpooled.arrays import Array
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.models import moments
 from unpooled.models.pca import pca
+from unpooled.protocol import step as step_module
 from unpooled.protocol.bounds import CauchySchwarz
 from unpooled.protocol.step import (
     Declared,
@@ -286,6 +287,63 @@ def test_every_step_of_the_library_says_what_it_releases():
                 for fitting in value.fitted_by:
                     assert find_step(fitting).verb != "derived"
     assert found >= 100
+
+
+# Arrays with two axes that are over no pairs of columns: ...
+NO_PAIRS = {
+    "groups or bins by columns": {
+        *("by_silo.flagged_columns", "by_silo.withheld_counts"),
+        *("classes.local_class_totals", "classification.local_binned"),
+        *("classification.local_confusion", "describe.local_below"),
+        *("describe.local_class_below", "describe.local_class_columns"),
+        *("describe.local_class_squares", "describe.local_columns"),
+        *("describe.local_squares", "histogram.local_below", "histogram.local_inside"),
+    },
+    "names of categories": {
+        *("agreed_categories.local_values", "describe.local_texts"),
+        "famd.local_categories",
+    },
+    "of rows in another order, after a fit that has the pairs": {
+        *("heterogeneity.local_dealt_rows", "permutation_test.local_permuted_classes"),
+        *("permutation_test.local_permuted_columns",),
+        "permutation_test.local_permuted_products",
+    },
+    "a few directions, which the rule of leverage knows by their arguments": {
+        *("krylov.local_image", "personalized.local_slope"),
+        "personalized.local_stiefel",
+    },
+    "sums of squares, after a fit that has the pairs": {
+        *("pca.local_correlation_influence", "pca.local_influence"),
+    },
+    "of people who are the same in all silos": {
+        *("cca.local_products", "cca.local_residuals"),
+    },
+    "the fitted model of a silo, which its policy discloses": {
+        *("columns.shown_loadings", "gossip.gossip_shown", "kernel_pca.shown_map"),
+        *("merged_directions.neighbour_history", "merged_directions.shown_loadings"),
+        *("mmvfl.shown_weights", "personalized.shown_own"),
+        "pls_regression.shown_model",
+    },
+}
+
+
+def test_arrays_of_two_axes_are_over_pairs_of_columns_or_known_not_to_be():
+    """What is over pairs is judged by leverage and by the number of columns."""
+    found = set[str]()
+    for home in step_module._library_homes():
+        for step in step_module.steps_of(home).values():
+            if not {"X", "cells", "sums", "kept"} & set(step.reads):
+                continue
+            found |= {
+                f"{step.function.__module__.rpartition('.')[2]}.{step.function.__name__}"
+                for declared in step.leaves.values()
+                if len([a for a in declared.letters if not a.isdigit()]) > 1
+                and declared.level == "aggregate"
+                and declared.noise is None
+                and not declared.pairs_features
+            }
+    known = {name.partition(".")[2] for names in NO_PAIRS.values() for name in names}
+    assert {name.partition(".")[2] for name in found} == known
 
 
 @summed(total="p")

@@ -215,6 +215,14 @@ MISTAKES = {
         edited('"a.csv"', r'"C:\data\a.csv"'),
         "In a path write / in place of",
     ),
+    "a number of 5,000 digits": (
+        STUDY + f"n_components = {'1' * 5000}\n",
+        "is not TOML: .*4300 digits",
+    ),
+    "a number of 20,000 bits": (
+        STUDY + f"n_components = 0x{'f' * 5000}\n",
+        "is not TOML: A whole number has more than 4,096 bits",
+    ),
     "outputs": (
         STUDY + "[outputs]\nfoldr = 1",
         r'\[outputs\] foldr: .*Did you mean "folder"',

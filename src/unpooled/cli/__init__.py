@@ -4,10 +4,12 @@ Exit codes: 0 done, 1 failed, 2 wrong use. Everything that takes time to import 
 imported when a command runs, so that ``unpooled --help`` answers at once.
 """
 
+import contextlib
+import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -273,13 +275,13 @@ def _execute(
     about_run(folder)
     start: Callable[..., Run] = study.resume if resume else study.run
     try:
-        with Display(window, quiet=quiet) as display:
+        with _ended_by_sigterm() as ended, Display(window, quiet=quiet) as display:
             done = start(
                 folder,
                 kit=kit,
                 listener=display.listener,
                 planned=display.planned,
-                stop=partial(_confirm_stop, study, display),
+                stop=lambda: bool(ended) or _confirm_stop(study, display),
                 wait=seconds,
                 waiting=display.waiting,
             )
@@ -289,6 +291,29 @@ def _execute(
         complain(f"Stopped. Continue with: unpooled resume {study.path}{options}")
         raise typer.Exit(1) from None
     show_run(window, study, done)
+
+
+@contextlib.contextmanager
+def _ended_by_sigterm() -> Iterator[list[int]]:
+    """Make SIGTERM what Ctrl-C is, without a question; give the signals that came.
+
+    ``systemctl stop``, ``timeout`` and schedulers end a command by it, and the job at
+    the server would go on with nobody waiting for it.
+    """
+    came: list[int] = []
+
+    def end(number: int, _: object) -> None:
+        came.append(number)
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield came  # as in a test; no other thread may set a handler
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield came
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _confirm_stop(study: "Study", display: "Display") -> bool:

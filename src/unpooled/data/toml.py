@@ -11,6 +11,7 @@ from typing import Any, NoReturn, final
 
 from unpooled.errors import StudyError
 
+_MOST_BITS = 4096  # of a whole number
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
@@ -38,10 +39,13 @@ class Section:
     def from_text(cls, file: str, text: str) -> "Section":
         """Parse the text of a file; raise a `StudyError` when it is not TOML."""
         try:
-            return cls(file, "", tomllib.loads(text))
-        except (tomllib.TOMLDecodeError, RecursionError) as wrong:
+            content = tomllib.loads(text)
+            _check_sizes(content)
+        # A ValueError also says that a number has too many digits for Python to read.
+        except (ValueError, RecursionError) as wrong:
             remedy = _remedy(text, str(wrong))
             raise StudyError(f"{file} is not TOML: {wrong}.{remedy}") from wrong
+        return cls(file, "", content)
 
     def __contains__(self, key: str) -> bool:
         return key in self.content
@@ -204,6 +208,18 @@ def is_plain(value: Any) -> bool:
     if isinstance(value, dict):
         return all(map(is_plain, value.values()))
     return isinstance(value, bool | int | float | str)
+
+
+def _check_sizes(value: Any) -> None:
+    """Raise a `ValueError` for a whole number that no message could repeat.
+
+    Python reads hexadecimal digits without a limit, and writes 4,300 decimal ones.
+    """
+    if isinstance(value, list | dict):
+        for one in value.values() if isinstance(value, dict) else value:
+            _check_sizes(one)
+    elif isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        raise ValueError(f"A whole number has more than {_MOST_BITS:,} bits")
 
 
 def _is_number(value: Any) -> bool:

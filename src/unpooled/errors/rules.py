@@ -46,6 +46,13 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "one row only, which the silo finds in its log; or let it raise "
             "max_leverage.",
         ),
+        "weighted_rows": (
+            "with the weights of this model one row is nearly all of a sum, which "
+            "would be that row's record",
+            "The offset has too large a range, some values of a predictor are far from "
+            "all others, or the columns separate the responses: take logarithms, leave "
+            "such columns out, or use a penalty; or let the silo raise max_leverage.",
+        ),
         "max_released_share": (
             "the numbers opened so far, over all studies, are too many for the cells "
             "of the columns that they are about",
@@ -65,7 +72,7 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "derived_rows": (
             "in a derived column few of the silo's rows have another value than all "
-            "its other rows",
+            "its other rows, or one row is nearly all of the variance",
             "Leave the column out, or derive it of columns in which more people "
             "differ.",
         ),
@@ -413,6 +420,7 @@ DATA_RULES: Mapping[str, str] = MappingProxyType(
         "no_common_rows": "selection",
         "max_released_share": "selection",
         "max_leverage": "view",
+        "weighted_rows": "request",
         "another_filling": "view",
         "derived_cells": "view",
         "derived_rows": "view",

@@ -406,7 +406,13 @@ class Following:
             if one.model.get(REACHED) is not None:
                 raise Refusal("not_followed")
             program = self._program(one, request, session)
-            if program.advance(()):
+            try:
+                rounds = program.advance(())
+            except Refusal as failed:
+                # As at the coordinator, before its first round: it gave nothing.
+                log.info("A call failed before its first round: %s", failed.__cause__)
+                continue
+            if rounds:
                 raise Refusal("not_followed")
             if (outcome := program.outcome()) is not None:
                 self._note(request.study, one, outcome)

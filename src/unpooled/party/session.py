@@ -5,6 +5,7 @@ request ─> rules ─> rows, block by block ─> rules again ─> code ─> mas
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, final
 
 import numpy as np
@@ -15,14 +16,14 @@ from unpooled.errors import AggregationError, DataError
 from unpooled.party.following import AnsweredRound
 from unpooled.party.memory.study_memory import StudyMemory
 from unpooled.party.rules.counts_first import CountsFirst
-from unpooled.party.rules.leverage import scatter_in
+from unpooled.party.rules.leverage import check_weighed, scatter_in
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.refusal_limit import BOUNDS
 from unpooled.party.steps.add_noise import check_inputs, honest_shares, noised
 from unpooled.party.steps.asked_step import AskedStep
 from unpooled.party.steps.incremental import run_incrementally
 from unpooled.party.steps.neighbours import Neighbours
-from unpooled.party.steps.run_step import run_step
+from unpooled.party.steps.run_step import run_step, weighed_rows
 from unpooled.party.views.session_views import SessionViews
 from unpooled.party.views.view import FindCut, View
 from unpooled.protocol.answered import Answered
@@ -359,6 +360,11 @@ class Session:
             point = self._points.get(request.view_digest)
             own = None if own is None else np.asarray(own, float)
             check_leverage(asked, own, point)
+        if step.weighed is not None:
+            y = label if "y" in step.reads else None
+            rows = partial(weighed_rows, step, view, y, {}, public)
+            with np.errstate(all="ignore"):
+                check_weighed(self._policy, rows)
         self._marked, arrays = "", dict[str, Array]()
         header: dict[str, Any] = {"origins": self._views.origins.digest()}
         forms = {

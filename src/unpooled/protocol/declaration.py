@@ -52,6 +52,9 @@ class Declared:
         Whether the parties alone open the total. A silo answers no request that would
         open it elsewhere, and it is no number that was opened: what later steps release
         of it is counted.
+    pairs : bool
+        Whether the entries are over pairs of features though the axes do not say so:
+        two letters of features, or symmetric, say it by themselves.
     """
 
     axes: str
@@ -65,6 +68,7 @@ class Declared:
     until: str = "study"
     counts: str = ""
     veiled: bool = False
+    pairs: bool = False
 
     @cached_property
     def letters(self) -> tuple[str, ...]:
@@ -78,8 +82,14 @@ class Declared:
 
     @property
     def pairs_features(self) -> bool:
-        """Whether the release is over pairs of features, like a covariance."""
-        return sum(letter in FEATURE_AXES for letter in self.letters) >= 2
+        """Whether the release is over pairs of features, like a covariance.
+
+        Of what a step makes of the features, such as an information matrix, the axes
+        have other letters; a symmetric array is over pairs of it all the same.
+        """
+        features = sum(letter in FEATURE_AXES for letter in self.letters)
+        squares = self.symmetric and self.level == "aggregate"
+        return self.pairs or squares or features >= 2
 
     def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
         """Return the shape under the given sizes of the axis letters."""
@@ -149,6 +159,7 @@ def release(
     counts: str = "",
     repeats: int = 1,
     veiled: bool = False,
+    pairs: bool = False,
 ) -> Declared:
     """Declare an array that leaves the silo; see `Declared`."""
     return Declared(
@@ -161,6 +172,7 @@ def release(
         counts=counts,
         repeats=repeats,
         veiled=veiled,
+        pairs=pairs,
     )
 
 

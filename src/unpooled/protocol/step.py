@@ -92,6 +92,11 @@ class Step:
         additive, so that each setting would be one more point of a curve that has the
         silo's own values in it, or totals of two settings subtract to those of a few
         rows. "settings.beta" is an entry of a mapping.
+    weighed : callable or None
+        Of a step that adds rows with weights which depend on arguments or on other
+        columns: returns, for the same inputs, the rows as they are multiplied, an array
+        (n, m) for each of its sums. The silo judges their leverage as it judges that of
+        rows without weights.
     """
 
     name: str
@@ -114,6 +119,7 @@ class Step:
     reuses: bool = False
     between_two: bool = False
     settings: tuple[str, ...] = ()
+    weighed: Callable[..., Mapping[str, Any]] | None = None
 
     def __call__(self, *args: Any, **public: Any) -> Any:
         """Run the function as it is: nothing is checked, nothing leaves."""
@@ -162,6 +168,7 @@ def summed(
     reuses: bool = False,
     between_two: bool = False,
     settings: Sequence[str] | None = None,
+    weighed: Callable[..., Mapping[str, Any]] | None = None,
     **declared: Any,
 ) -> Callable[[Callable[..., Any]], Step]:
     """Declare a step whose arrays are opened only as totals over all parties.
@@ -180,10 +187,17 @@ def summed(
         See `Step`. None: of a step that is not additive over rows, all arguments that
         are neither arrays or sizes (`takes`), nor bounds, nor the seed. Name none where
         the total for one setting gives those for all others.
+    weighed : callable, optional
+        See `Step`.
     **declared : str or Declared
         Axes of each array that the step returns, or its whole declaration.
     """
-    properties = {"sparse": sparse, "reuses": reuses, "between_two": between_two}
+    properties = {
+        "sparse": sparse,
+        "reuses": reuses,
+        "between_two": between_two,
+        "weighed": weighed,
+    }
     declare = _declaring("summed", by, takes, declared, **properties)
     return lambda function: _with_settings(declare(function), settings)
 

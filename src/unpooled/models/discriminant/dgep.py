@@ -64,7 +64,7 @@ def local_whitened(
 @disclosed(
     by="party",
     takes={"classes": NAMES, "count": OPENED_SIZES},
-    F=release("p c", meaning=f"a factor of the {_WHITENED}"),
+    F=release("p c", pairs=True, meaning=f"a factor of the {_WHITENED}"),
     own=OWN_SIZES,
 )
 def local_factors(

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from unpooled.arrays import Array, Float
+from unpooled.arrays import Array, Float, Int
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.moments import scatter
@@ -86,12 +86,29 @@ def cluster_products(
         raise DataError(
             f"The silo has fewer than {FEWEST} clusters.", rule="few_clusters"
         )
-    sums = np.zeros((len(names), scores.shape[1]))
-    np.add.at(sums, members, scores)
+    sums = _added(scores, members, len(names))
     return {
         "products": scatter(sums, np.zeros(scores.shape[1])),
         "clusters": np.array(float(len(names))),
     }
+
+
+def weighed_clusters(
+    scores: Float[Array, "n m"], clusters: Float[Array, " n"], *, grouped: bool
+) -> dict[str, Array]:
+    """Return what `cluster_products` multiplies; of one cluster, the silo, its rows."""
+    if not grouped:
+        return {"products": scores}
+    names, members = np.unique(clusters, return_inverse=True)
+    return {"products": _added(scores, members, len(names))}
+
+
+def _added(
+    scores: Float[Array, "n m"], members: Int[Array, " n"], n_clusters: int
+) -> Float[Array, "g m"]:
+    sums = np.zeros((n_clusters, scores.shape[1]))
+    np.add.at(sums, members, scores)
+    return sums
 
 
 def check_clusters(

@@ -104,6 +104,16 @@ class Family:
         """Return each row's residual, divided by its variance, times its predictors."""
         return Z * ratio(self.slope(mu) * (y - mu), self.variance(mu))[:, None]
 
+    def weighed(
+        self, Z: Float[Array, "n m"], y: Float[Array, " n"], mu: Float[Array, " n"]
+    ) -> dict[str, Array]:
+        """Return the rows that `evaluated` multiplies and adds, with their weights."""
+        slope, variance = self.slope(mu), self.variance(mu)
+        return {
+            "information": Z * np.sqrt(ratio(slope**2, variance))[:, None],
+            "gradient": ratio(slope * (y - mu), variance)[:, None],
+        }
+
     def evaluated(
         self, Z: Float[Array, "n m"], y: Float[Array, " n"], mu: Float[Array, " n"]
     ) -> dict[str, Array]:

@@ -37,6 +37,7 @@ from unpooled.models.regression.clusters import (
     check_clusters,
     cluster_products,
     split_clusters,
+    weighed_clusters,
     with_cluster_column,
 )
 from unpooled.models.regression.families import FAMILIES, Family, log_likelihood
@@ -88,8 +89,35 @@ def local_spread(X: Float[Array, "n p"], *, mean: Float[Array, " p"]) -> dict[st
     return {"squares": ((complete(X) - mean) ** 2).sum(axis=0)}
 
 
+def _weighed(
+    X: Float[Array, "n p"], *, family: str, width: int, **at: Any
+) -> dict[str, Array]:
+    """Return the rows that `local_working` adds, with their weights."""
+    kind = FAMILIES[family]
+    return kind.weighed(*_at(X, family=kind, **at))
+
+
+def _scores(
+    X: Float[Array, "n p"], *, family: str, width: int, **at: Any
+) -> dict[str, Array]:
+    """Return the rows that `local_score_products` multiplies."""
+    kind = FAMILIES[family]
+    return {"products": kind.scores(*_at(X, family=kind, **at))}
+
+
+def _cluster_scores(
+    X: Float[Array, "n p"], *, family: str, width: int, grouped: bool, **at: Any
+) -> dict[str, Array]:
+    """Return what `local_cluster_products` multiplies."""
+    kind = FAMILIES[family]
+    rows, clusters = split_clusters(X, grouped=grouped)
+    scores = kind.scores(*_at(rows, family=kind, **at))
+    return weighed_clusters(scores, clusters, grouped=grouped)
+
+
 @summed(
     takes={**PARAMETERS, "width": "size m"},
+    weighed=_weighed,
     gradient=GRADIENT,
     information=INFORMATION,
     deviance=DEVIANCE,
@@ -113,7 +141,11 @@ def local_working(
     return kind.evaluated(Z, y, mu)
 
 
-@summed(takes={**PARAMETERS, "width": "size m"}, products=SCORE_PRODUCTS)
+@summed(
+    takes={**PARAMETERS, "width": "size m"},
+    weighed=_scores,
+    products=SCORE_PRODUCTS,
+)
 def local_score_products(
     X: Float[Array, "n p"],
     *,
@@ -131,7 +163,12 @@ def local_score_products(
     return {"products": scatter(kind.scores(Z, y, mu), np.zeros(width))}
 
 
-@summed(by="party", takes={**PARAMETERS, "width": "size m"}, **RELEASED)
+@summed(
+    by="party",
+    takes={**PARAMETERS, "width": "size m"},
+    weighed=_cluster_scores,
+    **RELEASED,
+)
 def local_cluster_products(
     X: Float[Array, "n p"],
     *,

@@ -52,6 +52,7 @@ from unpooled.models.regression.clusters import (
     check_clusters,
     cluster_products,
     split_clusters,
+    weighed_clusters,
     with_cluster_column,
 )
 from unpooled.models.regression.glm import local_spread, standardisation
@@ -84,6 +85,8 @@ from unpooled.models.regression.site_effects import (
     local_class_profile_products,
     own_class_intercepts,
     probable_in_silo,
+    weighed_classes,
+    weighed_residuals,
     without_silo,
 )
 from unpooled.protocol.step import Step, public, summed
@@ -108,8 +111,54 @@ _TAKES = {
 }
 
 
+def _weighed(
+    X: Float[Array, "n p"], y: Shaped[Array, " n"], *, width: int, **at: Any
+) -> dict[str, Array]:
+    """Return the rows that `local_working` adds, with their weights."""
+    at.pop("count")
+    Z, codes, P, _ = _at(X, y, **at)
+    return weighed_classes(Z, P[:, 1:]) | weighed_residuals(_residuals(codes, P))
+
+
+def _weights_in_gradient(
+    X: Float[Array, "n p"], y: Shaped[Array, " n"], *, width: int, **at: Any
+) -> dict[str, Array]:
+    """Return the weights of rows in `local_gradient`."""
+    at.pop("count")
+    _, codes, P, _ = _at(X, y, **at)
+    return weighed_residuals(_residuals(codes, P))
+
+
+def _scores(
+    X: Float[Array, "n p"], y: Shaped[Array, " n"], *, width: int, **at: Any
+) -> dict[str, Array]:
+    """Return the rows that `local_score_products` multiplies."""
+    at.pop("count")
+    Z, codes, P, _ = _at(X, y, **at)
+    scores = np.einsum("nk,nl->nkl", _residuals(codes, P), Z)
+    return {"products": scores.reshape(len(Z), width)}
+
+
+def _cluster_scores(
+    X: Float[Array, "n p"],
+    y: Shaped[Array, " n"],
+    *,
+    mean: Float[Array, " p"],
+    scale: Float[Array, " p"],
+    grouped: bool,
+    **at: Any,
+) -> dict[str, Array]:
+    """Return what `local_cluster_products` multiplies."""
+    rows, clusters = split_clusters(X, grouped=grouped)
+    q = rows.shape[1]
+    scores = _scores(rows, y, mean=mean[:q], scale=scale[:q], **at)["products"]
+    named = clusters[class_codes(y, at["classes"]) >= 0]
+    return weighed_clusters(scores, named, grouped=grouped)
+
+
 @summed(
     takes=_TAKES,
+    weighed=_weighed,
     gradient=GRADIENT,
     information=INFORMATION,
     deviance=DEVIANCE,
@@ -143,7 +192,13 @@ def local_working(
     }
 
 
-@summed(takes=_TAKES, gradient=GRADIENT, deviance=DEVIANCE, own=OWN_SIZES)
+@summed(
+    takes=_TAKES,
+    weighed=_weights_in_gradient,
+    gradient=GRADIENT,
+    deviance=DEVIANCE,
+    own=OWN_SIZES,
+)
 def local_gradient(
     X: Float[Array, "n p"],
     y: Shaped[Array, " n"],
@@ -164,7 +219,7 @@ def local_gradient(
     }
 
 
-@summed(takes=_TAKES, products=SCORE_PRODUCTS, own=OWN_SIZES)
+@summed(takes=_TAKES, weighed=_scores, products=SCORE_PRODUCTS, own=OWN_SIZES)
 def local_score_products(
     X: Float[Array, "n p"],
     y: Shaped[Array, " n"],
@@ -185,7 +240,7 @@ def local_score_products(
     }
 
 
-@summed(by="party", takes=_TAKES, own=OWN_SIZES, **RELEASED)
+@summed(by="party", takes=_TAKES, weighed=_cluster_scores, own=OWN_SIZES, **RELEASED)
 def local_cluster_products(
     X: Float[Array, "n p"],
     y: Shaped[Array, " n"],

@@ -48,6 +48,7 @@ from unpooled.models.regression.clusters import (
     RELEASED,
     cluster_products,
     split_clusters,
+    weighed_clusters,
 )
 from unpooled.models.regression.families import FAMILIES, Family, no_intercept, ratio
 from unpooled.models.regression.newton import (
@@ -110,9 +111,36 @@ def local_within_squares(
 # --- Generalised linear models ------------------------------------------------------
 
 
+def _weighed_profile(
+    X: Float[Array, "n p"], *, family: str, width: int, **at: Any
+) -> dict[str, Array]:
+    """Return the rows that `local_profile` adds, with their weights."""
+    kind = FAMILIES[family]
+    return kind.weighed(*_profiled(X, family=kind, **at))
+
+
+def _profile_scores(
+    X: Float[Array, "n p"], *, family: str, width: int, **at: Any
+) -> dict[str, Array]:
+    """Return the rows that `local_profile_products` multiplies."""
+    kind = FAMILIES[family]
+    return {"products": kind.scores(*_profiled(X, family=kind, **at))}
+
+
+def _profile_cluster_scores(
+    X: Float[Array, "n p"], *, family: str, width: int, grouped: bool, **at: Any
+) -> dict[str, Array]:
+    """Return what `local_profile_cluster_products` multiplies."""
+    kind = FAMILIES[family]
+    rows, clusters = split_clusters(X, grouped=grouped)
+    scores = kind.scores(*_profiled(rows, family=kind, **at))
+    return weighed_clusters(scores, clusters, grouped=grouped)
+
+
 @summed(
     by="party",
     takes={**PARAMETERS, "width": "size m"},
+    weighed=_weighed_profile,
     gradient=GRADIENT,
     information=INFORMATION,
     deviance=DEVIANCE,
@@ -135,7 +163,12 @@ def local_profile(
     return kind.evaluated(Z, y, mu)
 
 
-@summed(by="party", takes={**PARAMETERS, "width": "size m"}, products=SCORE_PRODUCTS)
+@summed(
+    by="party",
+    takes={**PARAMETERS, "width": "size m"},
+    weighed=_profile_scores,
+    products=SCORE_PRODUCTS,
+)
 def local_profile_products(
     X: Float[Array, "n p"],
     *,
@@ -152,7 +185,12 @@ def local_profile_products(
     return {"products": scatter(kind.scores(Z, y, mu), np.zeros(width))}
 
 
-@summed(by="party", takes={**PARAMETERS, "width": "size m"}, **RELEASED)
+@summed(
+    by="party",
+    takes={**PARAMETERS, "width": "size m"},
+    weighed=_profile_cluster_scores,
+    **RELEASED,
+)
 def local_profile_cluster_products(
     X: Float[Array, "n p"],
     *,
@@ -231,9 +269,75 @@ def _profiled(
 # --- Logistic regression ------------------------------------------------------------
 
 
+def _weighed_class_profile(
+    X: Float[Array, "n p"], y: Shaped[Array, " n"], *, width: int, **at: Any
+) -> dict[str, Array]:
+    """Return the rows that `local_class_profile` adds, with their weights."""
+    at.pop("count")
+    return _ClassProfile(X, y, **at).weighed()
+
+
+def _class_profile_residuals(
+    X: Float[Array, "n p"], y: Shaped[Array, " n"], *, width: int, **at: Any
+) -> dict[str, Array]:
+    """Return the weights of rows in `local_class_profile_gradient`."""
+    at.pop("count")
+    return weighed_residuals(_ClassProfile(X, y, **at).residuals)
+
+
+def _class_profile_scores(
+    X: Float[Array, "n p"], y: Shaped[Array, " n"], *, width: int, **at: Any
+) -> dict[str, Array]:
+    """Return the rows that `local_class_profile_products` multiplies."""
+    at.pop("count")
+    return {"products": _ClassProfile(X, y, **at).scores()}
+
+
+def _class_profile_cluster_scores(
+    X: Float[Array, "n p"],
+    y: Shaped[Array, " n"],
+    *,
+    mean: Float[Array, " p"],
+    scale: Float[Array, " p"],
+    theta: Float[Array, "k l"],
+    classes: Int[Array, "c w"],
+    count: Float[Array, " c"],
+    width: int,
+    grouped: bool,
+) -> dict[str, Array]:
+    """Return what `local_class_profile_cluster_products` multiplies."""
+    rows, clusters = split_clusters(X, grouped=grouped)
+    q = rows.shape[1]
+    at = _ClassProfile(rows, y, mean[:q], scale[:q], theta, classes)
+    named = clusters[class_codes(y, classes) >= 0]
+    return weighed_clusters(at.scores(), named, grouped=grouped)
+
+
+def weighed_classes(Z: Float[Array, "n l"], P: Float[Array, "n k"]) -> dict[str, Array]:
+    """Return rows with the weights that the information about each class gives them.
+
+    Parameters
+    ----------
+    Z : (n, l) array
+        The rows.
+    P : (n, k) array
+        Probabilities of all classes but the first.
+    """
+    weights = {f"information {a}": p * (1.0 - p) for a, p in enumerate(P.T)}
+    return {
+        name: Z * np.sqrt(np.maximum(w, 0.0))[:, None] for name, w in weights.items()
+    }
+
+
+def weighed_residuals(residuals: Float[Array, "n k"]) -> dict[str, Array]:
+    """Return the weights of rows in the gradient of each class."""
+    return {f"gradient {a}": r[:, None] for a, r in enumerate(residuals.T)}
+
+
 @summed(
     by="party",
     takes=_OF_CLASSES,
+    weighed=_weighed_class_profile,
     gradient=GRADIENT,
     information=INFORMATION,
     deviance=DEVIANCE,
@@ -263,6 +367,7 @@ def local_class_profile(
 @summed(
     by="party",
     takes=_OF_CLASSES,
+    weighed=_class_profile_residuals,
     gradient=GRADIENT,
     deviance=DEVIANCE,
     own=OWN_SIZES,
@@ -287,7 +392,13 @@ def local_class_profile_gradient(
     }
 
 
-@summed(by="party", takes=_OF_CLASSES, products=SCORE_PRODUCTS, own=OWN_SIZES)
+@summed(
+    by="party",
+    takes=_OF_CLASSES,
+    weighed=_class_profile_scores,
+    products=SCORE_PRODUCTS,
+    own=OWN_SIZES,
+)
 def local_class_profile_products(
     X: Float[Array, "n p"],
     y: Shaped[Array, " n"],
@@ -304,7 +415,13 @@ def local_class_profile_products(
     return {"products": scatter(at.scores(), np.zeros(width)), "own": at.sizes}
 
 
-@summed(by="party", takes=_OF_CLASSES, own=OWN_SIZES, **RELEASED)
+@summed(
+    by="party",
+    takes=_OF_CLASSES,
+    weighed=_class_profile_cluster_scores,
+    own=OWN_SIZES,
+    **RELEASED,
+)
 def local_class_profile_cluster_products(
     X: Float[Array, "n p"],
     y: Shaped[Array, " n"],
@@ -396,6 +513,8 @@ class _ClassProfile:
         Rows of each class.
     residuals : (n, k) array
         Indicators of all classes but the first, less their probabilities.
+    P : (n, k) array
+        Probabilities of all classes but the first.
     log_likelihood : float
         Of the rows.
     information : (k p, k p) array
@@ -428,13 +547,17 @@ class _ClassProfile:
                 whole[b, :, a] = whole[a, :, b].T
         I_aa = whole[:, 0, :, 0]
         I_ab = whole[:, 0, :, 1:].reshape(k, k * p)
-        self.Z, self.sizes = Z, class_sizes(codes, classes)
+        self.Z, self.P, self.sizes = Z, P, class_sizes(codes, classes)
         self.residuals = (codes[:, None] == np.arange(1, k + 1)) - P
         self.log_likelihood = float(logs[np.arange(len(codes)), codes].sum())
         # A step that is far too long may leave no row any information.
         self.slopes = scipy.linalg.lstsq(I_aa, I_ab)[0]
         information = whole[:, 1:, :, 1:].reshape(k * p, k * p) - I_ab.T @ self.slopes
         self.information = (information + information.T) / 2
+
+    def weighed(self) -> dict[str, Array]:
+        """Return the rows of the sums, with the weights of each class in turn."""
+        return weighed_classes(self.Z, self.P) | weighed_residuals(self.residuals)
 
     def scores(self) -> Float[Array, "n m"]:
         """Return the scores of all rows, less what the intercepts take of them."""

@@ -43,7 +43,7 @@ _WHITENED = (
 )
 
 
-@summed(by="party", takes=VIEWS, K=release("k q", meaning=_WHITENED))
+@summed(by="party", takes=VIEWS, K=release("k q", pairs=True, meaning=_WHITENED))
 def local_whitened(
     X: Float[Array, "n p"], *, x: Int[Array, " k"], y: Int[Array, " q"], ridge: float
 ) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def local_squared(
     return {"left": K @ K.T, "right": K.T @ K}
 
 
-@disclosed(by="party", takes=VIEWS, K=release("k q", meaning=_WHITENED))
+@disclosed(by="party", takes=VIEWS, K=release("k q", pairs=True, meaning=_WHITENED))
 def local_factors(
     X: Float[Array, "n p"], *, x: Int[Array, " k"], y: Int[Array, " q"], ridge: float
 ) -> dict[str, Any]:
@@ -76,8 +76,8 @@ def local_factors(
 @disclosed(
     by="party",
     takes={**VIEWS, "columns": "size l"},
-    left=release("k l", meaning=f"a factor of {_WHITENED}"),
-    right=release("q l", meaning=f"the other factor of {_WHITENED}"),
+    left=release("k l", pairs=True, meaning=f"a factor of {_WHITENED}"),
+    right=release("q l", pairs=True, meaning=f"the other factor of {_WHITENED}"),
 )
 def local_low_rank(
     X: Float[Array, "n p"],

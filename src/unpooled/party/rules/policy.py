@@ -86,6 +86,7 @@ class Policy:
         applied with as many features as rows, where every leverage is 1: these are for
         `max_feature_ratio` to allow. A silo that raises it, but not so far, raises this
         limit as well: the mean leverage is features over rows.
+        It holds too for rows with the weights that a regression gives them.
     allow_disclosed : bool, default False
         Whether the silo's own value may be seen (`collect`, `exchange`), and whether a
         step that does not add over rows may be asked for several settings, whose totals

@@ -4,6 +4,10 @@ A product with a column that only two people have a 1 in has these two people's 
 and zeros, and its sum and sum of squares are two equations for them. Whoever writes a
 text can make such columns at will, so a silo answers about none in which fewer than
 `min_rows_per_class` of its rows, but some, have another value than the usual one.
+
+A ratio with a column that is next to 0 for one person is that person's value, and that
+of several columns is the record. So a silo answers about no derived column either of
+which one row has more than `max_leverage` of the squared deviations from the mean.
 """
 
 from typing import final
@@ -11,6 +15,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from unpooled.arrays import Array, Bool, Float
 from unpooled.data.table import Table
 from unpooled.party.rules.policy import Policy
 from unpooled.party.views.view import View
@@ -29,16 +34,20 @@ class RareDerived:
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        self._fewest: WeakKeyDictionary[Table, dict[str, int]] = WeakKeyDictionary()
+        self._known: WeakKeyDictionary[Table, dict[str, tuple[int, float]]] = (
+            WeakKeyDictionary()
+        )
 
     def check(self, view: View) -> None:
         """Refuse derived columns in which few rows of the silo differ from others."""
         for made, columns in view.derived_of_source:
-            known = self._fewest.setdefault(view.table, {})
+            known = self._known.setdefault(view.table, {})
             name = made.digest()
             if name not in known:
-                known[name] = _fewest(made, columns)
-            if 0 < known[name] < self._policy.min_rows_per_class:
+                known[name] = _fewest(made, columns), _largest_share(made, columns)
+            fewest, share = known[name]
+            few = 0 < fewest < self._policy.min_rows_per_class
+            if few or share > self._policy.max_leverage:
                 raise Refusal("derived_rows")
 
 
@@ -56,3 +65,29 @@ def _fewest(view: View, columns: tuple[str, ...]) -> int:
         others += (usual != X).sum(axis=0)
     few = others[others > 0]
     return int(few.min()) if len(few) else 0
+
+
+def _largest_share(view: View, columns: tuple[str, ...]) -> float:
+    """Return the largest share that one row has in a column's squared deviations."""
+    places = [view.columns.index(name) for name in columns]
+    n, total = np.zeros(len(places)), np.zeros(len(places))
+    for block in view.blocks():
+        X, there = _finite(block.X[:, places])
+        n, total = n + there.sum(axis=0), total + X.sum(axis=0)
+    mean = total / np.maximum(n, 1.0)
+    squares, largest = np.zeros(len(places)), np.zeros(len(places))
+    for block in view.blocks():
+        X, there = _finite(block.X[:, places])
+        own = np.where(there, X - mean, 0.0) ** 2
+        squares += own.sum(axis=0)
+        largest = np.maximum(largest, own.max(axis=0, initial=0.0))
+    # Of a constant column what deviates is rounding.
+    varies = squares > (2.0**-42 * np.abs(mean)) ** 2 * np.maximum(n, 1.0)
+    return float((largest[varies] / squares[varies]).max(initial=0.0))
+
+
+def _finite(X: Float[Array, "n p"]) -> tuple[Float[Array, "n p"], Bool[Array, "n p"]]:
+    """Return cells that are numbers, 0 for others, and which are."""
+    # Others are refused by a rule of their own, when a step reads them.
+    there = np.isfinite(X)
+    return np.where(there, X, 0.0), there

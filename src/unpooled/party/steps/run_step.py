@@ -1,7 +1,8 @@
 """Running a step on a silo's rows: block by block and added, or on all of them."""
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -43,6 +44,27 @@ def run_step(
         if (totals := view.over_parts(work)) is not None:
             return totals
     return _by_blocks(step, view, label, inputs, public)
+
+
+def weighed_rows(
+    step: Step,
+    view: View,
+    label: str | None,
+    own: Mapping[str, Any],
+    public: Mapping[str, Any],
+) -> Iterator[Mapping[str, Array]]:
+    """Yield, block by block, the rows of a step with the weights that it gives them.
+
+    The parameters are those of `run_step`.
+    """
+    assert step.weighed is not None, "the step weighs no rows"
+    weighing, inputs = replace(step, function=step.weighed), _read_by(step, own)
+    if step.by == "party":
+        yield _on_all_rows(weighing, view, label, inputs, public)
+        return
+    for block in view.blocks([] if label is None else [label]):
+        y = block.extra.get(label or "")
+        yield weighing(**inputs, **_of_rows(step, view, block.X, y), **public)
 
 
 def _of_part(

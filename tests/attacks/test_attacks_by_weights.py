@@ -1,0 +1,146 @@
+"""Attacks on one person by a regression whose weights leave nobody else.
+
+Each row enters an information matrix with the variance of its response, and a gradient
+with its residual. An offset, or columns that separate the responses, can make all
+weights but one as small as one likes: the columns as they are have no row of any
+leverage, and the sums are one person's record. Each attack stands beside a control,
+the same one where the silos have no limit.
+"""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+
+import unpooled as up
+from unpooled.arrays import Array
+from unpooled.errors import ConvergenceError, DataError, ReleaseRefusedError
+from unpooled.models.regression import glm
+
+OPEN = {"max_leverage": 1.0}
+COLUMNS = ["age", "pressure"]
+
+
+def tables() -> dict[str, pd.DataFrame]:
+    rng = np.random.default_rng(6)
+
+    def table() -> pd.DataFrame:
+        age, pressure = rng.normal(55, 9, 60), rng.normal(90, 12, 60)
+        hours = rng.normal(0.0, 8.0, 60)
+        visits, seen = rng.poisson(2.0, 60).astype(float), np.arange(60) % 2.0
+        made = {"age": age, "pressure": pressure, "hours": hours, "visits": visits}
+        return pd.DataFrame(made | {"cost": 1.0 + visits, "seen": seen})
+
+    return {name: table() for name in "abc"}
+
+
+@pytest.fixture
+def opened(monkeypatch) -> list[glm.Evaluation]:
+    """Keep the totals that the coordinator opens."""
+    found: list[glm.Evaluation] = []
+    make = glm.Evaluation
+
+    def kept(*values: Any) -> glm.Evaluation:
+        found.append(make(*values))
+        return found[-1]
+
+    monkeypatch.setattr(glm, "Evaluation", kept)
+    return found
+
+
+def fitted(model: up.GLM, response: str, **options: Any) -> None:
+    here = up.simulate(tables(), **options)
+    columns = [*COLUMNS, *([model.offset] if model.offset else []), response]
+    model.fit(here.select(columns), response)
+
+
+def in_units(standardised: Array) -> Array:
+    """Return a record from a row of standardised predictors behind a one."""
+    pooled = pd.concat(tables().values())[COLUMNS]
+    row = standardised[1:] / standardised[0]
+    return row * pooled.std(ddof=0).to_numpy() + pooled.mean().to_numpy()
+
+
+def record(which: str) -> Array:
+    """Return the record of the person with the largest or least offset."""
+    pooled = pd.concat(tables().values(), ignore_index=True)
+    place = getattr(pooled["hours"], which)()
+    return pooled.loc[place, COLUMNS].to_numpy(dtype=float)
+
+
+OFFSETS = {
+    "counts": (up.GLM("poisson", offset="hours"), "visits"),
+    "costs": (up.GLM("gamma", offset="hours"), "cost"),
+    "own intercepts": (
+        up.GLM("poisson", offset="hours", site_effects=True),
+        "visits",
+    ),
+}
+
+
+@pytest.mark.parametrize("follow", [False, True])
+@pytest.mark.parametrize(("model", "response"), OFFSETS.values(), ids=OFFSETS.keys())
+def test_an_offset_leaves_no_person_alone(model, response, follow, opened):
+    with pytest.raises(ReleaseRefusedError, match="weighted_rows"):
+        fitted(model, response, follow=follow)
+    assert not opened
+
+
+def test_control_the_information_of_counts_is_one_persons_record(opened):
+    with pytest.raises(ConvergenceError):
+        fitted(*OFFSETS["counts"], policy=OPEN)
+    information = opened[0].information
+    assert information is not None
+    assert_allclose(in_units(information[0]), record("idxmax"), rtol=0.02)
+
+
+def test_control_the_gradient_of_costs_is_one_persons_record(opened):
+    with pytest.raises(ConvergenceError):
+        fitted(*OFFSETS["costs"], policy=OPEN)
+    assert_allclose(in_units(opened[0].gradient), record("idxmin"), rtol=0.1)
+
+
+def separated(**options: Any) -> None:
+    """Predict on which side of an edge a column is, by the column itself."""
+    here = up.simulate(tables(), follow=True, **options)
+    view = up.DerivedColumns({"old": "log(age)"}).fit(here).transform(here)
+    bins = up.KBinsDiscretizer(2, encode="ordinal", strategy="uniform")
+    parts = [(bins, ["old"])]
+    chosen = up.ColumnTransformer(parts, remainder="passthrough").fit(view)
+    view = chosen.transform(view)
+    (old,) = [name for name in view.feature_names if name.startswith("old")]
+    up.GLM("binomial", max_iter=40).fit(view.select(["age", old]), old)
+
+
+def test_rows_next_to_an_edge_are_not_left_alone():
+    with pytest.raises(ReleaseRefusedError, match="weighted_rows"):
+        separated()
+
+
+def test_control_rows_next_to_an_edge_carry_the_information(opened):
+    with pytest.raises(DataError, match="separated"):
+        separated(policy=OPEN)
+    # The two people on both sides of the edge, with the weights of their distances.
+    ages = np.sort(pd.concat(tables().values())["age"].to_numpy())
+    mean, sd = ages.mean(), ages.std()
+    last = opened[-1].information
+    assert last is not None
+    middle = last[0, 1] / last[0, 0]
+    spread = sd * np.sqrt(last[1, 1] / last[0, 0] - middle**2)
+    assert spread < 0.1
+    assert np.abs(ages - middle * sd - mean).min() < spread
+
+
+def test_ordinary_offsets_and_predictors_are_answered():
+    rng = np.random.default_rng(7)
+    made = tables()
+    for table in made.values():
+        table["hours"] = np.log(rng.uniform(0.1, 10.0, 60))
+    here = up.simulate(made, follow=True, policy={"max_released_share": 2.0})
+    view = here.select([*COLUMNS, "hours", "visits"])
+    for cov_type in ("nonrobust", "HC1"):
+        up.GLM("poisson", offset="hours", cov_type=cov_type).fit(view, "visits")
+    up.GLM("gamma").fit(here.select([*COLUMNS, "cost"]), "cost")
+    up.GLM("binomial", site_effects=True).fit(here.select([*COLUMNS, "seen"]), "seen")
