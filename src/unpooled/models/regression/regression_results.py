@@ -28,6 +28,12 @@ _COVARIANCES = {
     "HC1": " They are robust against unequal variances (HC1).",
     "cluster": " They are robust against rows of a cluster that resemble each other.",
 }
+# By the family of a GLM.
+_RATIOS = {
+    "binomial": "Odds ratio",
+    "poisson": "Rate ratio",
+    "gamma": "Ratio of means",
+}
 
 
 def regression_exhibits(model: Any) -> list[Exhibit]:
@@ -41,7 +47,7 @@ def regression_exhibits(model: Any) -> list[Exhibit]:
 def _coefficients(model: Any) -> Exhibit:
     names, functions = parameter_names(model), class_names(model)
     values = side_by_side(model, "coef_", "intercept_")
-    has_errors = "coef_se_" in vars(model)
+    has_errors, half = "coef_se_" in vars(model), np.zeros(0)
     heads = [Column("Column"), Column("Coefficient", "number")]
     parts = [values]
     if has_errors:
@@ -59,9 +65,14 @@ def _coefficients(model: Any) -> Exhibit:
             Column("to", "number", "high"),
         ]
         parts += [se, statistics, p, values - half, values + half]
-    if _has_odds(model):
-        heads.append(Column("Odds ratio", "number"))
-        parts.append(np.exp(np.clip(values, -700, 700)))
+    if ratio := _ratio(model):
+        name = ratio.lower().replace(" ", "_")
+        heads.append(Column(ratio, "number", name))
+        parts.append(_exponential(values))
+        if has_errors:
+            heads.append(Column(f"{ratio}, 95 % from", "number", f"{name}_low"))
+            heads.append(Column(f"{ratio}, to", "number", f"{name}_high"))
+            parts += [_exponential(values - half), _exponential(values + half)]
     several = len(functions) > 1
     if several:
         heads.insert(0, Column("Class"))
@@ -98,11 +109,15 @@ def _by_class(
     )
 
 
-def _has_odds(model: Any) -> bool:
-    """Whether exponentials of coefficients are odds ratios."""
+def _ratio(model: Any) -> str:
+    """Return what exponentials of coefficients are; empty where they are nothing."""
     if "classes_" in vars(model):
-        return len(model.classes_) == 2
-    return getattr(model, "family", None) == "binomial"
+        return "Odds ratio" if len(model.classes_) == 2 else ""
+    return _RATIOS.get(getattr(model, "family", ""), "")
+
+
+def _exponential(values: Array) -> Array:
+    return np.exp(np.clip(values, -700, 700))
 
 
 def _sentences(model: Any) -> str:
@@ -125,8 +140,10 @@ def _sentences(model: Any) -> str:
         what = f"the {link[family]} of the mean of " if family in link else ""
         text = (
             f"The response is {model.response_}. A coefficient is the change of {what}"
-            f"the response for one unit of the column, the others unchanged."
+            f"the response for one unit of the column, the others unchanged"
         )
+        ratio = _ratio(model).lower()
+        text += f"; its exponential is the {ratio}." if ratio else "."
     if not has_intercept(model):
         text += (
             " Each silo has an intercept of its own, which it keeps; the coefficients "
