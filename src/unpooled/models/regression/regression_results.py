@@ -181,7 +181,10 @@ def _forest(model: Any, functions: Sequence[str]) -> Picture:
         # Columns have different units: in standard errors they share a scale.
         se = np.atleast_2d(model.coef_se_)
         half = model.half_widths(_LEVEL)[:, -coef.shape[1] :]
-        shown, errors = coef / se, half / se
+        # Without any error, as of a constant response, there is no such unit.
+        there = se > 0.0
+        shown = np.divide(coef, se, out=np.zeros_like(coef), where=there)
+        errors = np.divide(half, se, out=np.zeros_like(coef), where=there)
         title = "coefficient divided by its standard error, with its 95 % interval"
         label = "coefficient / standard error"
     else:
