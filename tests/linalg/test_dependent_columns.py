@@ -79,5 +79,5 @@ def test_the_columns_of_a_matrix_that_is_just_singular_are_named():
     S[3] = (1.0 - 3e-11) * S[4]
     S[:, 3] = S[3]
     S[3, 3] = 1.0
-    with pytest.raises(DataError, match="'d' is a linear combination of 'e'|'e' is"):
+    with pytest.raises(DataError, match=r"'[de]' is a linear combination of '[de]'"):
         check_definite(S, list("abcde"))
