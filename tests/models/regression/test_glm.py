@@ -192,3 +192,9 @@ def test_results_have_ratios_with_their_intervals(family, name, text):
 def test_a_difference_has_no_ratio():
     table = up.GLM("gaussian").fit(silos(made("gaussian")), "y").summary()
     assert "ratio" not in " ".join(table.to_frame("coefficients"))
+
+
+def test_a_constant_response_is_fitted_perfectly():
+    ours = up.GLM("gaussian").fit(silos(made("gaussian").assign(y=2.0)), "y")
+    assert ours.log_likelihood_ == np.inf
+    assert_allclose(ours.intercept_, 2.0)
