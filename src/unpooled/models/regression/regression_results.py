@@ -69,10 +69,6 @@ def _coefficients(model: Any) -> Exhibit:
         name = ratio.lower().replace(" ", "_")
         heads.append(Column(ratio, "number", name))
         parts.append(_exponential(values))
-        if has_errors:
-            heads.append(Column(f"{ratio}, 95 % from", "number", f"{name}_low"))
-            heads.append(Column(f"{ratio}, to", "number", f"{name}_high"))
-            parts += [_exponential(values - half), _exponential(values + half)]
     several = len(functions) > 1
     if several:
         heads.insert(0, Column("Class"))
@@ -87,7 +83,26 @@ def _coefficients(model: Any) -> Exhibit:
         # A line for each column: the long table has room for two or three classes.
         tables = _by_class(column_names(model), names, functions, values)
         tables.append(table if has_errors else replace(table, place="files"))
+    elif ratio and has_errors:
+        tables.append(_ratios(ratio, names, values[0], half[0]))
     return Exhibit("Coefficients", _sentences(model), tables, _forest(model, functions))
+
+
+def _ratios(
+    ratio: str, names: Sequence[str], values: Float[Array, " q"], half: Array
+) -> Table:
+    """Return exponentials of the columns' coefficients, with their intervals."""
+    heads = [
+        Column("Column"),
+        Column(ratio, "number", "ratio"),
+        Column("95 % from", "number", "low"),
+        Column("to", "number", "high"),
+    ]
+    parts = [_exponential(x) for x in (values, values - half, values + half)]
+    rows = [row for row in zip(names, *parts, strict=True) if row[0] != "intercept"]
+    name = ratio.lower().replace(" ", "_")
+    caption = f"{ratio} for one unit of the column"
+    return Table(name, tuple(heads), rows, caption, items="ratios")
 
 
 def _by_class(
@@ -137,9 +152,10 @@ def _sentences(model: Any) -> str:
     else:
         link = {"poisson": "logarithm", "gamma": "logarithm", "binomial": "log odds"}
         family = getattr(model, "family", "gaussian")
+        named = f", modelled by the {family} family" if family in link else ""
         what = f"the {link[family]} of the mean of " if family in link else ""
         text = (
-            f"The response is {model.response_}. A coefficient is the change of {what}"
+            f"The response is {model.response_}{named}. A coefficient is the change of {what}"
             f"the response for one unit of the column, the others unchanged"
         )
         ratio = _ratio(model).lower()
@@ -249,10 +265,9 @@ def _goodness(model: Any) -> Exhibit:
     text = "On the rows of the fit, which flatters every model; judge it on new rows."
     if "null_deviance_" in fitted and model.null_deviance_ > 0:
         share = 1.0 - model.deviance_ / model.null_deviance_
-        text += (
-            f" The predictors explain {number(100 * share)} % of the deviance "
-            f"(McFadden’s R² for a logistic regression)."
-        )
+        text += f" The predictors explain {number(100 * share)} % of the deviance"
+        logistic = "classes_" in fitted or fitted.get("family") == "binomial"
+        text += " (McFadden’s R²)." if logistic else "."
     if "n_iter_" in fitted:
         text += f" The search took {counted(int(model.n_iter_), 'round')}."
     return Exhibit("Goodness of fit", text, [table])
