@@ -187,6 +187,7 @@ def test_results_have_ratios_with_their_intervals(family, name, text):
     limits = ours.summary().to_frame(name)
     assert_allclose(limits[["low", "high"]], np.exp(ours.conf_int()[1:]))
     assert text in ours.summary().exhibits[0].text
+    assert f"by a {family} model" in ours.summary().exhibits[0].text.lower()
 
 
 def test_a_difference_has_no_ratio():

@@ -152,11 +152,13 @@ def _sentences(model: Any) -> str:
     else:
         link = {"poisson": "logarithm", "gamma": "logarithm", "binomial": "log odds"}
         family = getattr(model, "family", "gaussian")
-        named = f", modelled by the {family} family" if family in link else ""
+        # As the names are written: one is a person's.
+        proper = family.replace("poisson", "Poisson")
+        named = f", by a {proper} model" if family in link else ""
         what = f"the {link[family]} of the mean of " if family in link else ""
         text = (
-            f"The response is {model.response_}{named}. A coefficient is the change of {what}"
-            f"the response for one unit of the column, the others unchanged"
+            f"The response is {model.response_}{named}. A coefficient is the change of "
+            f"{what}the response for one unit of the column, the others unchanged"
         )
         ratio = _ratio(model).lower()
         text += f"; its exponential is the {ratio}." if ratio else "."
