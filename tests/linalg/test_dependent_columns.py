@@ -67,3 +67,17 @@ def test_models_name_the_columns(frame, name):
         match=r"collinear.*: 'bmi( 2)?' is a linear combination of 'bmi( 2)?'\. Leave",
     ):
         model.fit(federation, *([] if y is None else [y]))
+
+
+def test_the_columns_of_a_matrix_that_is_just_singular_are_named():
+    rng = np.random.default_rng(0)
+    S = np.cov(rng.standard_normal((200, 5)), rowvar=False)
+    unit = np.sqrt(S.diagonal())
+    S = S / unit / unit[:, None]
+    # The last but one is 0.99999999997 of the last, and so are all its correlations:
+    # the smallest eigenvalue is 3e-11, and the variance given the others 6e-11.
+    S[3] = (1.0 - 3e-11) * S[4]
+    S[:, 3] = S[3]
+    S[3, 3] = 1.0
+    with pytest.raises(DataError, match=r"'[de]' is a linear combination of '[de]'"):
+        check_definite(S, list("abcde"))

@@ -58,6 +58,33 @@ def test_leverage_of_odd_columns(column, share):
     assert largest(np.array([column]).T).at_least == pytest.approx(share, abs=1e-6)
 
 
+@given(st.integers(0, 1000), st.permutations(range(7)))
+def test_absent_columns_are_absent_wherever_they_stand(seed, places):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_t(2, (25, 4))
+    # Zeros, a constant with rounding, and a combination, in any places.
+    absent = [np.zeros(25), np.full(25, 0.1), X[:, 0] - X[:, 1] / 3]
+    columns = np.column_stack([X, *absent])[:, places]
+    assert largest(columns).at_least == pytest.approx(hat(X).max(), abs=1e-5)
+
+
+def test_a_constant_column_is_not_named():
+    rng = np.random.default_rng(4)
+    X = np.column_stack([np.zeros(30), rng.standard_normal((30, 3))])
+    X[4, 2] = 1e4
+    assert 0 not in largest(X).columns
+
+
+@pytest.mark.parametrize("place", [0, 2])
+def test_a_column_that_one_late_row_has_is_found_wherever_it_stands(few_rows, place):
+    rng = np.random.default_rng(5)
+    X = np.insert(rng.standard_normal((4000, 3)), place, 0.0, axis=1)
+    X[3777, place] = 1.0
+    found = largest(X, 0.9)
+    assert found.at_least > 0.99
+    assert list(found.columns) == [place]
+
+
 def test_no_rows_have_no_leverage():
     assert largest(np.zeros((0, 3)), blocks=1).at_most == 0.0
 

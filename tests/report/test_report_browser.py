@@ -307,3 +307,26 @@ def test_paper_has_no_list_of_sections_and_no_dark(browser, address):
     assert not page.locator("nav").is_visible()
     assert page.pdf(format="A4").startswith(b"%PDF")
     page.close()
+
+
+@pytest.mark.parametrize("width", [900, 1100, 1280, 1440])
+def test_p_values_are_in_sight_beside_long_numbers(browser, tmp_path, width):
+    rng = np.random.default_rng(3)
+    tables = {
+        name: pd.DataFrame({"ill": rng.integers(0, 2, 60)}).assign(
+            Albumin=5e6 * rng.lognormal(size=60), Height=rng.normal(170.0, 8.0, 60)
+        )
+        for name in "abc"
+    }
+    federation = up.simulate(tables, label="ill", policy=up.Policy.open())
+    model = up.Describe().fit(federation)
+    path = report(model, federation, tmp_path / "report.html")
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    page.goto(path.as_uri())
+
+    hidden = """() => [...document.querySelectorAll('.scroll:has(.figure)')]
+      .map(e => e.scrollWidth - e.clientWidth)"""
+    assert max(page.evaluate(hidden)) <= 1
+    # Nor does the page itself scroll sideways.
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.close()

@@ -107,13 +107,13 @@ def _which(B: Float[Array, "p p"], names: Sequence[str] | None) -> str:
         f"{', '.join(repr(names[i]) for i in others)}"
         if others
         else f"{names[j]!r} has no variance"
-        for j, others in dependent_columns(B).items()
+        for j, others in (dependent_columns(B) or dependent_columns(B, 1)).items()
     ]
     more = f", and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
     return f": {'; '.join(found[:_SHOWN])}{more}" if found else ""
 
 
-def dependent_columns(B: Float[Array, "p p"]) -> dict[int, list[int]]:
+def dependent_columns(B: Float[Array, "p p"], least: int = 0) -> dict[int, list[int]]:
     """Return columns of a covariance that depend on others, with those others.
 
     The columns kept are the pivots of a Cholesky factorisation with complete pivoting:
@@ -123,6 +123,9 @@ def dependent_columns(B: Float[Array, "p p"]) -> dict[int, list[int]]:
     ----------
     B : (p, p) array
         Symmetric positive semi-definite.
+    least : int, default 0
+        Number of columns that depend on others at least, where it is known: the pivots
+        of a matrix that is just singular may all be above the limit.
 
     Returns
     -------
@@ -135,6 +138,7 @@ def dependent_columns(B: Float[Array, "p p"]) -> dict[int, list[int]]:
     varying = np.flatnonzero(unit > 0)
     R = B[np.ix_(varying, varying)] / unit[varying] / unit[varying][:, None]
     _, pivots, rank, _ = scipy.linalg.lapack.dpstrf(R, lower=1, tol=_SINGULAR * len(B))
+    rank = min(rank, len(R) - least)
     kept, rest = pivots[:rank] - 1, pivots[rank:] - 1
     if not len(kept) or not len(rest):
         return dependent

@@ -173,10 +173,28 @@ class _Base:
             self._factor = np.linalg.qr(stacked, mode="r")
         self._R = np.zeros((self.width, self.width))
         self._R[: len(self._factor)] = self._factor
-        pivots = np.diag(self._R)
-        np.fill_diagonal(
-            self._R, np.where(np.abs(pivots) < self._least, self._least, pivots)
-        )
+        self._order, self._rank = np.arange(self.width), self.width
+        absent = np.abs(np.diag(self._R)) < self._least
+        if absent.any():
+            self._move_to_the_end(int(absent.argmax()))
+
+    def _move_to_the_end(self, first: int) -> None:
+        """Put columns that depend on others behind them, from the first such one on.
+
+        A factorisation gives a column of zeros a direction of its own, an arbitrary
+        one, and would take it out of the columns that come after.
+        """
+        from scipy.linalg import qr
+
+        least = self._least[first:]
+        part, places = qr(self._R[first:, first:] / least, mode="r", pivoting=True)
+        rank = int((np.abs(np.diag(part)) >= 1.0).sum())
+        # What is left of dependent columns is rounding. Rows that are not combinations
+        # of the base stand out by it.
+        part[rank:, rank:] = np.eye(len(part) - rank)
+        self._R[:first, first:] = self._R[:first, first:][:, places]
+        self._R[first:, first:] = part * least[places]
+        self._order[first:], self._rank = first + places, first + rank
 
     def _columns(self, rows: Float[Array, "b p"]) -> Float[Array, "b q"]:
         """Return the intercept's column and the scaled ones."""
@@ -187,8 +205,12 @@ class _Base:
         return columns
 
     def mapped(self, rows: Float[Array, "b p"]) -> Float[Array, "b q"]:
-        """Return ``[1, X] R⁻¹``, whose squared row norms are leverages in the base."""
-        return triangular_solution(self._R, self._columns(rows).T, trans="T").T
+        """Return ``[1, X] P R⁻¹``, whose squared row norms are leverages in the base.
+
+        P orders the columns: those that depend on others come last.
+        """
+        columns = self._columns(rows)[:, self._order]
+        return triangular_solution(self._R, columns.T, trans="T").T
 
     def shares(self, rows: Float[Array, "b p"]) -> Float[Array, " b"]:
         """Return the leverages of rows of the base among its rows."""
@@ -197,13 +219,20 @@ class _Base:
 
     def lines(self, directions: Float[Array, "q k"]) -> "_Lines":
         """Return ``mapped(rows) @ directions`` as a linear function of rows."""
-        W = triangular_solution(self._R, directions)
+        W = self._weights(directions)
         weights = W[1:] / self._scale[:, None]
         return _Lines(weights, self._one * W[0] - self._fill @ weights, self._fill)
 
     def heaviest(self, direction: Float[Array, " q"]) -> Int[Array, " l"]:
         """Return the columns with large weights in a direction of mapped rows."""
-        return heaviest(triangular_solution(self._R, direction[:, None])[1:, 0])
+        there = np.where(np.arange(self.width) < self._rank, direction, 0.0)
+        return heaviest(self._weights(there[:, None])[1:, 0])
+
+    def _weights(self, directions: Float[Array, "q k"]) -> Float[Array, "q k"]:
+        """Return ``R⁻¹ directions``, of the intercept and the columns as they came."""
+        weights = np.empty_like(directions)
+        weights[self._order] = triangular_solution(self._R, directions)
+        return weights
 
 
 @final

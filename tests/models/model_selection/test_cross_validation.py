@@ -294,6 +294,30 @@ def test_the_plan_is_what_is_opened():
     assert not planned.refusals
 
 
+@pytest.mark.parametrize("solver", ["newton", "bfgs"])
+def test_a_plan_has_every_round_of_a_search_in_the_folds_too(solver):
+    """Each is at other coefficients: none is answered by what was opened before."""
+    federation = up.simulate(two_views(), label="z", random_state=0)
+    model = up.LogisticRegression(C=1.0, solver=solver, max_iter=6, classes=[0, 1])
+    grid = up.GridSearchCV(model, {"C": [1.0, 2.0]}, cv=3)
+
+    def rounds(planned):
+        found = {}
+        for line in planned.releases:
+            if line.step in ("logistic.local_working", "logistic.local_gradient"):
+                found.setdefault(line.round, []).append(line.name)
+        return [sum(name == "gradient" for name in names) for names in found.values()]
+
+    fit = rounds(up.plan(model, federation, "z"))
+    assert fit == [1] * (6 if solver == "newton" else 24)
+    folds = up.plan(CrossValidation(model, cv=3), federation, "z")
+    assert len(rounds(folds)) == len(fit)
+    # One candidate after the other, then the best on all rows. Both begin at the
+    # classes' shares, where alone they ask alike.
+    search = rounds(up.plan(grid, federation, "z"))
+    assert len(search) == 3 * len(fit) - 1
+
+
 FILLING = {
     "pipeline": lambda: make_pipeline(up.SimpleImputer(), up.PCA(2)),
     "columns": lambda: make_pipeline(

@@ -1,6 +1,7 @@
 """PCA on a federation: the pooled answer, what it cost, and what is refused."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 import sklearn.decomposition
@@ -83,6 +84,14 @@ def test_probabilistic_model_equals_the_pooled_twin(rows, new_rows, n_components
     assert_close(ours.get_precision(), theirs.get_precision())
     assert_close(ours.score_samples(new_rows), theirs.score_samples(new_rows))
     assert_allclose(ours.score(new_rows), theirs.score(new_rows), rtol=RTOL)
+
+
+def test_a_frame_is_scored_as_its_rows_are(rows):
+    frame = pd.DataFrame(rows).add_prefix("x")
+    parts = np.array_split(np.arange(len(frame)), 3)
+    silos = {f"s{i}": frame.iloc[part] for i, part in enumerate(parts)}
+    ours = PCA(2).fit(simulate(silos, policy=Policy.open()))
+    assert ours.score(frame) == ours.score(rows)
 
 
 def test_fewer_rows_than_columns(rows):

@@ -169,3 +169,10 @@ def test_mistakes_are_named(planted):
 
 def test_checks():
     check_estimator(up.PersonalizedPCA(1, 1), exact=False)
+
+
+def test_constant_rows_have_no_shares_of_variance():
+    tables = {name: np.ones((30, 3)) for name in "abc"}
+    ours = up.PersonalizedPCA(1).fit(up.simulate(tables, policy=up.Policy.open()))
+    assert list(ours.explained_variance_ratio_) == [0.0]
+    assert ours.own_variance_ratio_ == 0.0

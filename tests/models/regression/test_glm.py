@@ -169,3 +169,33 @@ def test_separated_responses_and_too_few_rounds_are_named():
         up.GLM("binomial").fit(silos(X.assign(y=(X.a > 0).astype(float))), "y")
     with pytest.raises(ConvergenceError, match=r"After 2 rounds .* Raise max_iter"):
         up.GLM("binomial", max_iter=2).fit(silos(X), "y")
+
+
+@pytest.mark.parametrize(
+    ("family", "name", "text"),
+    [
+        ("poisson", "rate_ratio", "its exponential is the rate ratio"),
+        ("gamma", "ratio_of_means", "its exponential is the ratio of means"),
+        ("binomial", "odds_ratio", "its exponential is the odds ratio"),
+    ],
+)
+def test_results_have_ratios_with_their_intervals(family, name, text):
+    ours = up.GLM(family).fit(silos(made(family)), "y")
+
+    table = ours.summary().to_frame("coefficients")
+    assert_allclose(table[name][1:], np.exp(ours.coef_))
+    limits = ours.summary().to_frame(name)
+    assert_allclose(limits[["low", "high"]], np.exp(ours.conf_int()[1:]))
+    assert text in ours.summary().exhibits[0].text
+    assert f"by a {family} model" in ours.summary().exhibits[0].text.lower()
+
+
+def test_a_difference_has_no_ratio():
+    table = up.GLM("gaussian").fit(silos(made("gaussian")), "y").summary()
+    assert "ratio" not in " ".join(table.to_frame("coefficients"))
+
+
+def test_a_constant_response_is_fitted_perfectly():
+    ours = up.GLM("gaussian").fit(silos(made("gaussian").assign(y=2.0)), "y")
+    assert ours.log_likelihood_ == np.inf
+    assert_allclose(ours.intercept_, 2.0)

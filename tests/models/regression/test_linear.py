@@ -237,3 +237,14 @@ def test_columns_are_chosen_behind_a_choice_of_complete_rows():
     assert ours.n_samples_ == len(X.dropna())
     oracle, scale = theirs(X.dropna()[["b", "a", "y"]])
     assert_allclose(ours.coef_, (oracle.params / scale).iloc[1:], **CLOSE)
+
+
+def test_a_constant_response_has_results_without_errors():
+    X = made().assign(y=3.0)
+    ours = up.LinearRegression().fit(silos(X), "y")
+
+    results = ours.summary()
+    table = results.to_frame("coefficients")
+    assert_allclose(table["coefficient"], [3.0, *np.zeros(len(X.columns) - 1)])
+    assert_allclose(table["standard_error"], 0.0)
+    assert "coefficient / standard error" in results._repr_html_()

@@ -283,6 +283,9 @@ def test_results_have_odds_ratios():
 
     table = ours.summary().to_frame("coefficients")
     assert_allclose(table["odds_ratio"][1:], np.exp(ours.coef_[0]))
+    limits = ours.summary().to_frame("odds_ratio")
+    assert_allclose(limits["ratio"], np.exp(ours.coef_[0]))
+    assert_allclose(limits[["low", "high"]], np.exp(ours.conf_int()[1:]))
     assert table["statistic"][1] == pytest.approx(ours.statistics_[0, 0])
 
 

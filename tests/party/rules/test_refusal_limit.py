@@ -1,5 +1,6 @@
 """Refusals are answers: a silo gives few of them in a period, over all studies."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -8,7 +9,13 @@ import pytest
 from unpooled import Policy
 from unpooled.errors import DATA_RULES, RULES
 from unpooled.party.memory.audit_log import AuditLog
-from unpooled.party.rules.refusal_limit import Refusals, check_refusals, question_of
+from unpooled.party.rules.refusal_limit import (
+    Refusals,
+    bounds_tried,
+    check_refusals,
+    question_of,
+)
+from unpooled.protocol.answered import Answered
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.view_operations import Rows, Select
 from wire import COLUMNS, Rogue, rows, silos
@@ -154,3 +161,22 @@ def test_the_same_bound_again_tells_nothing_new():
     about(Rogue(here).enter(), 1.0)
     for _ in range(5):
         assert about(Rogue(here).enter(), 1.0) == ""
+
+
+@pytest.mark.parametrize("step", ["describe.local_columns", "histogram.local_inside"])
+def test_counts_have_no_bound_to_try(step):
+    """They are below the same bound in every request."""
+    asked = Answered(
+        study="s",
+        session="s",
+        round=1,
+        step=step,
+        view="v",
+        features="f",
+        rows="r",
+        n_features=3,
+        public={},
+        keys={},
+        protection="masked",
+    )
+    assert bounds_tried([asked, replace(asked, public={"edges": 2.0})]) == 0

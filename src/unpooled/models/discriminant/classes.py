@@ -184,6 +184,13 @@ def agreed_classes(
             n_planned = max(n_planned, federation.coordinator.n_classes)
             names = names_of(range(n_planned))
             rows = max(federation.coordinator.n_rows // n_planned, 1)
+            note = (
+                f"How many classes the label has is not known before the study; the "
+                f"plan has {n_planned}, and more would open more numbers. A model with "
+                f"a parameter for their names (classes) is planned with those."
+            )
+            if note not in federation.coordinator.notes:
+                federation.coordinator.notes.append(note)
             return names, np.full(n_planned, float(rows))
         counts = peeled(np.rint(cells), salts)
         if counts is not None:

@@ -988,7 +988,10 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
 
     def score_samples(self, X: Any) -> Float[Array, " n"]:
         """Return the log-likelihood of each row under the probabilistic model."""
-        return self.to_sklearn().score_samples(self._check_rows(X))
+        X, twin = self._check_rows(X), self.to_sklearn()
+        # The rows were checked, and are a plain array now: without names.
+        vars(twin).pop("feature_names_in_", None)
+        return twin.score_samples(X)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the mean log-likelihood of rows under the probabilistic model.

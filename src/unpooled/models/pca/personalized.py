@@ -397,8 +397,10 @@ class PersonalizedPCA(
         values, turn = symmetric_eigenpairs((within + within.T) / 2.0, len(within))
         self.components_ = np.ascontiguousarray(with_positive_peaks(end.U @ turn).T)
         self.explained_variance_ = values
-        self.explained_variance_ratio_ = values / end.total
-        self.own_variance_ratio_ = end.own / end.total
+        # Constant rows have no variance to share out.
+        total = end.total or 1.0
+        self.explained_variance_ratio_ = values / total
+        self.own_variance_ratio_ = end.own / total
 
     def _gather(self, federation: Federation) -> None:
         n_own = self.n_own_components

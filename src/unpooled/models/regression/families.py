@@ -249,7 +249,11 @@ def log_likelihood(
         the most likely.
     """
     if family == "gaussian":
-        return -0.5 * N * (np.log(2 * np.pi * deviance / N) + 1.0)
+        # Of a perfect fit it is infinite.
+        with np.errstate(divide="ignore"):
+            return float(
+                -0.5 * N * (np.log(2 * np.pi * np.float64(deviance) / N) + 1.0)
+            )
     if family == "gamma":
         shape = 1.0 / dispersion
         # Σ log μ + y / μ = deviance / 2 + Σ log y + N.

@@ -179,11 +179,21 @@ def maximised(
     P = np.zeros((len(start), len(start))) if penalty is None else penalty
     if federation.coordinator.planned:
         # The number of rounds depends on the data; a plan lists the most there can be.
+        note = (
+            f"How many rounds the search for the coefficients takes depends on the "
+            f"data; the plan has the most there can be, max_iter = {max_iter} in each "
+            f"fit."
+        )
+        if note not in federation.coordinator.notes:
+            federation.coordinator.notes.append(note)
+        # As in a search, every round asks at other parameters, and with another penalty
+        # at others again: what folds and candidates ask alike is opened once.
+        stride = 1.0 + float(np.trace(P))
         between = evaluate_gradient or evaluate
         first = evaluate(start)
-        for _ in range(max_iter - 2):
-            between(start)
-        last = evaluate(start) if max_iter > 1 else first
+        for i in range(1, max_iter - 1):
+            between(start + i * stride)
+        last = evaluate(start - stride) if max_iter > 1 else first
         return Maximum(start, last, first, max_iter)
     # Logarithms differ between machines in their last digits.
     theta = settled("start of the search", lambda: {"start": start}, by_nearness)[

@@ -28,6 +28,12 @@ _COVARIANCES = {
     "HC1": " They are robust against unequal variances (HC1).",
     "cluster": " They are robust against rows of a cluster that resemble each other.",
 }
+# By the family of a GLM.
+_RATIOS = {
+    "binomial": "Odds ratio",
+    "poisson": "Rate ratio",
+    "gamma": "Ratio of means",
+}
 
 
 def regression_exhibits(model: Any) -> list[Exhibit]:
@@ -41,7 +47,7 @@ def regression_exhibits(model: Any) -> list[Exhibit]:
 def _coefficients(model: Any) -> Exhibit:
     names, functions = parameter_names(model), class_names(model)
     values = side_by_side(model, "coef_", "intercept_")
-    has_errors = "coef_se_" in vars(model)
+    has_errors, half = "coef_se_" in vars(model), np.zeros(0)
     heads = [Column("Column"), Column("Coefficient", "number")]
     parts = [values]
     if has_errors:
@@ -59,9 +65,10 @@ def _coefficients(model: Any) -> Exhibit:
             Column("to", "number", "high"),
         ]
         parts += [se, statistics, p, values - half, values + half]
-    if _has_odds(model):
-        heads.append(Column("Odds ratio", "number"))
-        parts.append(np.exp(np.clip(values, -700, 700)))
+    if ratio := _ratio(model):
+        name = ratio.lower().replace(" ", "_")
+        heads.append(Column(ratio, "number", name))
+        parts.append(_exponential(values))
     several = len(functions) > 1
     if several:
         heads.insert(0, Column("Class"))
@@ -76,7 +83,26 @@ def _coefficients(model: Any) -> Exhibit:
         # A line for each column: the long table has room for two or three classes.
         tables = _by_class(column_names(model), names, functions, values)
         tables.append(table if has_errors else replace(table, place="files"))
+    elif ratio and has_errors:
+        tables.append(_ratios(ratio, names, values[0], half[0]))
     return Exhibit("Coefficients", _sentences(model), tables, _forest(model, functions))
+
+
+def _ratios(
+    ratio: str, names: Sequence[str], values: Float[Array, " q"], half: Array
+) -> Table:
+    """Return exponentials of the columns' coefficients, with their intervals."""
+    heads = [
+        Column("Column"),
+        Column(ratio, "number", "ratio"),
+        Column("95 % from", "number", "low"),
+        Column("to", "number", "high"),
+    ]
+    parts = [_exponential(x) for x in (values, values - half, values + half)]
+    rows = [row for row in zip(names, *parts, strict=True) if row[0] != "intercept"]
+    name = ratio.lower().replace(" ", "_")
+    caption = f"{ratio} for one unit of the column"
+    return Table(name, tuple(heads), rows, caption, items="ratios")
 
 
 def _by_class(
@@ -98,11 +124,15 @@ def _by_class(
     )
 
 
-def _has_odds(model: Any) -> bool:
-    """Whether exponentials of coefficients are odds ratios."""
+def _ratio(model: Any) -> str:
+    """Return what exponentials of coefficients are; empty where they are nothing."""
     if "classes_" in vars(model):
-        return len(model.classes_) == 2
-    return getattr(model, "family", None) == "binomial"
+        return "Odds ratio" if len(model.classes_) == 2 else ""
+    return _RATIOS.get(getattr(model, "family", ""), "")
+
+
+def _exponential(values: Array) -> Array:
+    return np.exp(np.clip(values, -700, 700))
 
 
 def _sentences(model: Any) -> str:
@@ -122,11 +152,16 @@ def _sentences(model: Any) -> str:
     else:
         link = {"poisson": "logarithm", "gamma": "logarithm", "binomial": "log odds"}
         family = getattr(model, "family", "gaussian")
+        # As the names are written: one is a person's.
+        proper = family.replace("poisson", "Poisson")
+        named = f", by a {proper} model" if family in link else ""
         what = f"the {link[family]} of the mean of " if family in link else ""
         text = (
-            f"The response is {model.response_}. A coefficient is the change of {what}"
-            f"the response for one unit of the column, the others unchanged."
+            f"The response is {model.response_}{named}. A coefficient is the change of "
+            f"{what}the response for one unit of the column, the others unchanged"
         )
+        ratio = _ratio(model).lower()
+        text += f"; its exponential is the {ratio}." if ratio else "."
     if not has_intercept(model):
         text += (
             " Each silo has an intercept of its own, which it keeps; the coefficients "
@@ -164,7 +199,10 @@ def _forest(model: Any, functions: Sequence[str]) -> Picture:
         # Columns have different units: in standard errors they share a scale.
         se = np.atleast_2d(model.coef_se_)
         half = model.half_widths(_LEVEL)[:, -coef.shape[1] :]
-        shown, errors = coef / se, half / se
+        # Without any error, as of a constant response, there is no such unit.
+        there = se > 0.0
+        shown = np.divide(coef, se, out=np.zeros_like(coef), where=there)
+        errors = np.divide(half, se, out=np.zeros_like(coef), where=there)
         title = "coefficient divided by its standard error, with its 95 % interval"
         label = "coefficient / standard error"
     else:
@@ -229,10 +267,9 @@ def _goodness(model: Any) -> Exhibit:
     text = "On the rows of the fit, which flatters every model; judge it on new rows."
     if "null_deviance_" in fitted and model.null_deviance_ > 0:
         share = 1.0 - model.deviance_ / model.null_deviance_
-        text += (
-            f" The predictors explain {number(100 * share)} % of the deviance "
-            f"(McFadden’s R² for a logistic regression)."
-        )
+        text += f" The predictors explain {number(100 * share)} % of the deviance"
+        logistic = "classes_" in fitted or fitted.get("family") == "binomial"
+        text += " (McFadden’s R²)." if logistic else "."
     if "n_iter_" in fitted:
         text += f" The search took {counted(int(model.n_iter_), 'round')}."
     return Exhibit("Goodness of fit", text, [table])

@@ -130,7 +130,8 @@ def _bounds(step: Step) -> list[str]:
     bounds = [
         d.bound for d in step.leaves.values() if dataclasses.is_dataclass(d.bound)
     ]
-    firsts = [getattr(b, dataclasses.fields(b)[0].name) for b in bounds]
+    # A bound without any, as that of counts, is the same in every request.
+    firsts = [getattr(b, one.name) for b in bounds for one in dataclasses.fields(b)[:1]]
     return sorted({first for first in firsts if isinstance(first, str)})
 
 
