@@ -57,6 +57,7 @@ from unpooled.linalg.leverage import (
     triangular_solution,
 )
 from unpooled.linalg.moments import Rows
+from unpooled.linalg.narrow_products import rows_times
 from unpooled.linalg.threads import by_runs, one_thread
 
 # Quantiles of χ² by numbers of projections, its degrees of freedom: it falls below the
@@ -369,7 +370,9 @@ class _Projections:
             Space for the rows in single precision.
         """
         np.copyto(rounded, rows, casting="same_kind")
-        Z, lost = rounded @ self._single, np.full(len(rows), self._lost)
+        Z = np.empty((len(rows), self._W.shape[1]), np.float32)
+        rows_times(rounded, self._single, out=Z)
+        lost = np.full(len(rows), self._lost)
         if self._by_row:
             lost *= np.abs(rounded, out=rounded) @ self._lengths
         return Z, lost
