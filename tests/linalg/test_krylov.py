@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from unpooled.errors import ConvergenceError
+from unpooled.linalg import krylov
 from unpooled.linalg.krylov import block_width, leading_ritz_pairs
 
 TOL = 1e-9
@@ -181,3 +182,21 @@ def test_an_eigenvalue_far_above_the_others_costs_their_digits():
     pairs = solve(A, 3)
     assert sine(pairs.vectors, Q[:, :3]) <= pairs.angle <= 1e-7
     assert not pairs.is_certified(TOL)
+
+
+@pytest.mark.parametrize("spread", [0.0, -3.0, -9.0, -14.0])
+def test_a_block_is_extended_whatever_the_sizes_of_its_new_directions(spread):
+    """Products of columns have twice the digits to lose that the columns have."""
+    rng = np.random.default_rng(0)
+    d, j, b = 3000, 12, 6
+    Q = np.linalg.qr(rng.standard_normal((d, j)))[0]
+    sizes = np.logspace(0.0, spread, b)
+    image = rng.standard_normal((d, b)) * sizes + Q @ rng.standard_normal((j, b))
+    new, H, size = krylov._extension(Q, image)
+    # Directions below 1e-12 are rounding.
+    assert new.shape[1] == (5 if spread == -14.0 else b)
+    assert (np.diff(size) <= 0.0).all()
+    # Sums of 3,000 products of numbers that are 1 together, and of images of length 60.
+    assert_allclose(new.T @ new, np.eye(new.shape[1]), atol=1e-13)
+    assert_allclose(Q.T @ new, 0.0, atol=1e-13)
+    assert_allclose(np.hstack([Q, new]) @ H, image, atol=1e-11)

@@ -261,3 +261,34 @@ def test_cells_beyond_single_precision_are_judged_in_double():
         assert clears(scaled, 0.95)
         scaled[9, 4] *= 1e4
         assert not clears(scaled, 0.95)
+
+
+@pytest.mark.usefixtures("several_threads")
+@pytest.mark.parametrize("blocks", [1, 4])
+def test_many_rows_far_out_are_projected_once_more_and_one_at_the_limit_is_found(
+    monkeypatch, blocks
+):
+    """A tenth of the rows has leverages about 0.1, which 32 projections do not clear.
+
+    The others have 0.03 or less. A table has more rows of the first kind than those
+    whose leverages are computed at once.
+    """
+    computed, of_rows = list[int](), by_scatter._Whitening.of_rows
+
+    def counted(whitening, rows):
+        computed.append(rows.shape[0])
+        return of_rows(whitening, rows)
+
+    monkeypatch.setattr(by_scatter._Whitening, "of_rows", counted)
+    rng = np.random.default_rng(0)
+    n, p = 9000, 300
+    X = rng.standard_normal((n, p))
+    X[::10] *= 2.0
+    assert clears(X, 0.5, blocks=blocks)
+    # Without the second projections it would be the whole tenth.
+    assert sum(computed) < n / 20
+    X[n // 2] *= 11.0
+    largest = exact(X)
+    assert 0.5 < largest < 0.95
+    assert not clears(X, largest - 0.002, blocks=blocks)
+    assert clears(X, largest + 0.004, blocks=blocks)

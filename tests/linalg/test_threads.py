@@ -20,6 +20,7 @@ def used():
 
 
 def test_blas_has_its_threads_back():
+    threads()  # SciPy's BLAS is loaded now, and not later with threads of its own
     with threadpool_limits(2, "blas"):
         with one_thread(), one_thread():
             assert used() == {1}
@@ -73,11 +74,14 @@ def test_work_that_fails_in_another_thread_fails_here():
 
 
 @pytest.mark.parametrize("most", [1, 2])
-def test_products_by_runs_are_those_of_centred_rows(most, monkeypatch):
+@pytest.mark.parametrize("offset", [0.0, 1e6], ids=["near zero", "one column far"])
+def test_products_by_runs_are_those_of_centred_rows(most, offset, monkeypatch):
+    """With a column far from zero, the rows are centred before they are multiplied."""
     monkeypatch.setattr("unpooled.linalg.threads._LEAST_WORK", 0)
     rng = np.random.default_rng(0)
     # Longer than two stretches of 256 rows, and not divided evenly.
     X, V, W = (rng.standard_normal(shape) for shape in ((1301, 5), (1301, 3), (5, 2)))
+    X[:, 2] += offset
     mean = X.mean(axis=0)
     C = X - mean
     with threadpool_limits(most, "blas"):

@@ -24,6 +24,10 @@ def agree_on_columns(columns_by_party: Mapping[str, Sequence[str]]) -> tuple[str
     """
     if not columns_by_party:
         raise DataError("There are no parties. Name at least one with its columns.")
+    first = tuple(next(iter(columns_by_party.values())))
+    alike = all(tuple(columns) == first for columns in columns_by_party.values())
+    if alike and len(set(first)) == len(first):
+        return first
     for party, columns in columns_by_party.items():
         if len(set(columns)) < len(columns):
             repeated = [name for name, k in Counter(columns).items() if k > 1]
@@ -31,7 +35,6 @@ def agree_on_columns(columns_by_party: Mapping[str, Sequence[str]]) -> tuple[str
                 f"{party} has repeated columns: {listing(repeated)}. Rename or drop "
                 f"them."
             )
-    first = tuple(next(iter(columns_by_party.values())))
     expected = _expected(first, columns_by_party)
     wrong = []
     for party, columns in columns_by_party.items():
@@ -69,6 +72,8 @@ def agree_on_categorical(
         Where a column holds categories at some parties and numbers at others.
     """
     somewhere = set().union(*categorical_of.values())
+    if not somewhere:
+        return ()
     for name in columns:
         without = [party for party, own in categorical_of.items() if name not in own]
         if name in somewhere and without:

@@ -2,16 +2,17 @@
 
 With X_c = X - 1 mᵀ, for N rows, column means m, and blocks V (N × l) and W (p × l):
 
-    dense rows             X_c W,  X_cᵀ V  and  X_c X_cᵀ V, by slices of rows that are
-                           centred before they are multiplied
-    dense or sparse rows   X_cᵀ X_c W, by the expansions
+    dense rows             X_c W,  X_cᵀ V  and  X_c X_cᵀ V
+    dense or sparse rows   X_cᵀ X_c W
+
+by the expansions
 
         X_c W  = X W - 1 (mᵀ W)
         X_cᵀ T = Xᵀ T - m (1ᵀ T)
 
-The expansions read X as it is, so a sparse X is never filled in. They lose digits in
-columns whose mean is large compared with their standard deviation; those columns alone
-are centred explicitly, a few rows at a time.
+They read X as it is, so a sparse X is never filled in. They lose digits in columns
+whose mean is large compared with their standard deviation. Those columns are centred
+explicitly, a few rows at a time; of dense rows all columns, where there is one.
 """
 
 from collections.abc import Iterator
@@ -19,7 +20,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from unpooled.arrays import Array, Bool, Float
-from unpooled.linalg.moments import Rows
+from unpooled.linalg.moments import Rows, column_sums
+from unpooled.linalg.narrow_products import columns_times, rows_times
 from unpooled.linalg.threads import by_runs
 
 # A centred slice that stays in the processor's cache while it is multiplied.
@@ -27,6 +29,8 @@ _CACHE_BYTES = 2**20
 # Raw squares may replace centred ones while they are at most this many times as large,
 # as in `unpooled.linalg.moments`.
 _RAW_RATIO = 8.0
+# Rows by which dense columns are judged.
+_SAMPLE = 512
 # Memory that a centred copy of some columns of some rows may take.
 _COPY_BYTES = 2**25
 
@@ -42,11 +46,15 @@ def products(
     X: Float[Array, "N p"], mean: Float[Array, " p"], V: Float[Array, "N l"]
 ) -> Float[Array, "p l"]:
     """Return ``X_c.T @ V``."""
+    is_near = _is_near_zero(X, mean)
 
     def added(run: slice) -> Float[Array, "p l"]:
+        if is_near:
+            total = columns_times(X[run], V[run])
+            return total - np.outer(mean, column_sums(V[run]))
         total = np.zeros((X.shape[1], V.shape[1]))
         for rows, centred in _stretches(X, mean, run):
-            total += centred.T @ V[rows]
+            total += columns_times(centred, V[rows])
         return total
 
     total, *others = by_runs(added, len(X), X.size * V.shape[1])
@@ -60,10 +68,15 @@ def coordinates(
 ) -> Float[Array, "N l"]:
     """Return ``X_c @ W``."""
     image = np.empty((len(X), W.shape[1]))
+    is_near, offset = _is_near_zero(X, mean), mean @ W
 
     def multiplied(run: slice) -> None:
+        if is_near:
+            rows_times(X[run], W, out=image[run])
+            image[run] -= offset
+            return
         for rows, centred in _stretches(X, mean, run):
-            np.matmul(centred, W, out=image[rows])
+            rows_times(centred, W, out=image[rows])
 
     by_runs(multiplied, len(X), X.size * W.shape[1])
     return image
@@ -148,9 +161,21 @@ def _add_image(part: Rows, T: Float[Array, "n l"], image: Float[Array, "l p"]) -
     by_runs(added, len(image), len(part.data) * len(image))
 
 
+def _is_near_zero(X: Float[Array, "N p"], mean: Float[Array, " p"]) -> bool:
+    """Whether no column need be centred before, judged by some of the rows."""
+    rows = X
+    if len(X) > _SAMPLE:
+        # At random: were one row in a hundred thousand far out and in the sample, its
+        # column's squares would appear a hundred times as large, for a digit less.
+        rows = X[np.random.default_rng(0).choice(len(X), _SAMPLE, replace=False)]
+    squares = np.square(rows - mean).sum(axis=0)
+    return not far_columns(mean, squares, len(rows)).any()
+
+
 def _stretches(
     X: Float[Array, "N p"], mean: Float[Array, " p"], run: slice
 ) -> Iterator[tuple[slice, Float[Array, "n p"]]]:
+    """Yield stretches of rows, centred."""
     step = max(_CACHE_BYTES // (8 * X.shape[1]), 256)
     # One buffer: fresh pages for every slice would cost more than the centring.
     buffer = np.empty((min(step, run.stop - run.start), X.shape[1]))

@@ -23,13 +23,15 @@ of all rows is a sample of rows here, whose error has one sign.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import final
 
 import numpy as np
 
 from unpooled.arrays import Array, Float, Int
 from unpooled.linalg.moments import Rows
-from unpooled.linalg.threads import one_thread
+from unpooled.linalg.narrow_products import rows_times
+from unpooled.linalg.threads import by_runs, one_thread
 
 # A column whose distance from the others is below this share of its own size is a
 # linear combination of them, up to rounding.
@@ -246,11 +248,22 @@ class _Lines:
 
     def of(self, rows: Rows) -> Float[Array, "n k"]:
         """Return their values of each row."""
-        values = rows @ self.weights
+        if hasattr(rows, "indptr"):
+            values = rows @ self.weights
+        else:
+            values = np.empty((len(rows), self.weights.shape[1]))
+            work = rows.size * values.shape[1]
+            by_runs(partial(self._multiplied, rows, values), len(rows), work)
         if np.isnan(values).any():
             dense = dense_rows(rows)
             values = np.where(np.isnan(dense), self.fill, dense) @ self.weights
-        return values + self.offset
+        values += self.offset
+        return values
+
+    def _multiplied(
+        self, rows: Float[Array, "n p"], values: Float[Array, "n k"], run: slice
+    ) -> None:
+        rows_times(rows[run], self.weights, out=values[run])
 
 
 def _not_cleared(

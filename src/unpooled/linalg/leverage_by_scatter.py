@@ -43,6 +43,7 @@ of the rows is the factor of the scatter itself here, whose error is none.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property, partial
 from typing import final
 
 import numpy as np
@@ -56,6 +57,7 @@ from unpooled.linalg.leverage import (
     triangular_solution,
 )
 from unpooled.linalg.moments import Rows
+from unpooled.linalg.narrow_products import rows_times
 from unpooled.linalg.threads import by_runs, one_thread
 
 # Quantiles of χ² by numbers of projections, its degrees of freedom: it falls below the
@@ -128,7 +130,8 @@ def leverage_by_scatter(
         m, S = _about_mean(A, blocks(), np.random.default_rng(1))
     else:
         d = np.sqrt(n) * (mean - about)
-        m, S = mean, A - d[:, None] * d
+        m, S = mean, np.multiply.outer(d, d)
+        np.subtract(A, S, out=S)
     if not (np.isfinite(m).all() and np.isfinite(S).all()):
         return None
     lost = S.diagonal() <= _LOST * np.maximum(A.diagonal(), n * m**2)
@@ -287,82 +290,111 @@ class _Projections:
         stages: Mapping[int, float],
         precision: type[np.floating],
     ) -> None:
-        added, rng = np.diff([0, *stages]), np.random.default_rng(0)
-        draws = [rng.standard_normal((k, whitening.width)) for k in added]
-        self._W = [whitening.weights(omega) for omega in draws]
-        self._shifts = [whitening.mean @ W for W in self._W]
-        # A stage has the projections of those before it, too.
-        self._roots = np.sqrt(list(stages.values()))
+        self._whitening, self._stages = whitening, list(stages.items())
+        self._rng = np.random.default_rng(0)
+        (k, bound), *_ = self._stages
+        # Rows whose leverages take no more than a next stage: they are computed.
+        self._exactly = 2 * max(stages)
+        omega = self._rng.standard_normal((k, whitening.width))
+        self._W = whitening.weights(omega)
+        self._shift, self._root = whitening.mean @ self._W, np.sqrt(bound)
         eps = float(np.finfo(np.float32).eps)
         gamma = 2.0 * (whitening.width + 4) * eps
-        of_leverage, of_mean, of_rows = whitening.sizes(self._W[0], n)
+        of_leverage, of_mean, of_rows = whitening.sizes(self._W, n)
         # Of usual rows; a sum over rows, by which S is proven, has less.
         self.is_single = (
             precision is np.float32
-            and gamma * of_rows <= _ROUNDED * self._roots[0]
+            and gamma * of_rows <= _ROUNDED * self._root
             and eps * of_rows <= _TOLERANCE
         )
         # By which rounding may shorten a projected row: any row, or a(x) of each.
         self._lost = gamma * (of_leverage * np.sqrt(clear) + of_mean)
-        self._by_row = not self._lost <= _ROUNDED * self._roots[0]
+        self._by_row = not self._lost <= _ROUNDED * self._root
         if self._by_row:
             self._lost = gamma
+        with np.errstate(over="ignore"):  # of weights that are not used in the end
+            self._single = self._W.astype(np.float32)
+            self._lengths = np.sqrt(row_squares(self._W)).astype(np.float32)
         # What the projected rows' cross-product matrix lacks yet.
-        self._lacking = draws[0][:_PROVING] @ draws[0][:_PROVING].T
+        self._lacking = omega[:_PROVING] @ omega[:_PROVING].T
 
     def not_cleared(self, blocks: Iterator[Rows]) -> Iterator[Rows]:
         """Yield rows that may be above the limit."""
-        for part in _parts(blocks, _PART_NUMBERS):
-            near = self._near(part)
-            if near.shape[0]:
-                yield near
+        for block in blocks:
+            n, width = block.shape
+            runs = by_runs(partial(self._first, block), n, n * width * self._W.shape[1])
+            for places, proven in runs:
+                self._lacking -= proven
+                step = _step(width, _PART_NUMBERS)
+                for start in range(0, len(places), step):
+                    rows = block[places[start : start + step]]
+                    if (near := self._later(rows)).shape[0]:
+                        yield near
 
-    def _near(self, rows: Rows) -> Rows:
-        """Return those of some rows that may be above the limit."""
+    def _first(
+        self, block: Rows, run: slice
+    ) -> tuple[Int[Array, " l"], Float[Array, "q q"]]:
+        """Return the places of a run's rows that the first stage does not clear.
+
+        And the cross-product matrix of the run by which the scatter is proven.
+        """
+        step, width = _step(block.shape[1], _CACHE_NUMBERS), block.shape[1]
+        single = self.is_single and not hasattr(block, "indptr")
+        places, proven = [np.zeros(0, int)], np.zeros_like(self._lacking)
+        rounded = np.empty((min(step, run.stop - run.start), width), np.float32)
         # Cells beyond single precision become infinite, and their rows are not cleared.
+        # Set in every thread.
         with np.errstate(over="ignore", invalid="ignore"):
-            Z, lost = self._projected(rows)
-            Z -= self._shifts[0]
-            proving = Z[:, :_PROVING]
-            self._lacking -= proving.T @ proving
-            squares = row_squares(Z)
-            # Not by its opposite: where a cell is missing, no comparison holds.
-            high = np.flatnonzero(~(np.sqrt(squares) + lost <= self._roots[0]))
-            near, squares, lost = rows[high], squares[high], lost[high]
-            stages = zip(self._W, self._shifts, self._roots, strict=True)
-            for W, shift, root in list(stages)[1:]:
-                if not len(high):
-                    break
-                squares += row_squares(near @ W - shift)
-                high = np.flatnonzero(~(np.sqrt(squares) + lost <= root))
-                near, squares, lost = near[high], squares[high], lost[high]
-        return near
+            for start in range(run.start, run.stop, step):
+                rows = block[start : min(start + step, run.stop)]
+                if single:
+                    Z, lost = self._rounded(rows, rounded[: len(rows)])
+                else:
+                    Z, lost = rows @ self._W, np.zeros(rows.shape[0])
+                Z = Z - self._shift
+                proving = Z[:, :_PROVING]
+                proven += proving.T @ proving
+                # Not by its opposite: where a cell is missing, no comparison holds.
+                cleared = np.sqrt(row_squares(Z)) + lost <= self._root
+                places.append(start + np.flatnonzero(~cleared))
+        return np.concatenate(places), proven
 
-    def _projected(self, rows: Rows) -> tuple[Float[Array, "n k"], Float[Array, " n"]]:
-        """Return ``rows @ W``, and how much rounding may have taken of its rows."""
-        W = self._W[0]
-        if not self.is_single or hasattr(rows, "indptr"):
-            return rows @ W, np.zeros(rows.shape[0])
-        Z, lost = np.empty((len(rows), W.shape[1])), np.full(len(rows), self._lost)
-        single = W.astype(np.float32)
-        lengths = np.sqrt(row_squares(W)).astype(np.float32)
+    def _rounded(
+        self, rows: Float[Array, "n p"], rounded: Array
+    ) -> tuple[Array, Float[Array, " n"]]:
+        """Return ``rows @ W`` in single precision, and what that may take of each row.
 
-        def multiplied(run: slice) -> None:
-            start, rounded = run.start, np.empty(0, np.float32)
-            for part in _parts(iter([rows[run]]), _CACHE_NUMBERS):
-                stop = start + len(part)
-                if part.shape != rounded.shape:
-                    rounded = np.empty(part.shape, np.float32)
-                # Set in every thread: cells may become infinite, as in `_near`.
-                with np.errstate(over="ignore", invalid="ignore"):
-                    np.copyto(rounded, part, casting="same_kind")
-                    Z[start:stop] = rounded @ single
-                    if self._by_row:
-                        lost[start:stop] *= np.abs(rounded, out=rounded) @ lengths
-                start = stop
-
-        by_runs(multiplied, len(rows), rows.size * W.shape[1])
+        Parameters
+        ----------
+        rounded : (n, p) array
+            Space for the rows in single precision.
+        """
+        np.copyto(rounded, rows, casting="same_kind")
+        Z = np.empty((len(rows), self._W.shape[1]), np.float32)
+        rows_times(rounded, self._single, out=Z)
+        lost = np.full(len(rows), self._lost)
+        if self._by_row:
+            lost *= np.abs(rounded, out=rounded) @ self._lengths
         return Z, lost
+
+    def _later(self, rows: Rows) -> Rows:
+        """Return those of some rows that no later stage clears."""
+        if self._exactly >= rows.shape[0] or not self._stages[1:]:
+            self._exactly -= rows.shape[0]
+            return rows
+        W, shift, bound = self._next
+        with np.errstate(over="ignore", invalid="ignore"):
+            cleared = row_squares(rows @ W - shift) <= bound
+        return rows[np.flatnonzero(~cleared)]
+
+    @cached_property
+    def _next(self) -> tuple[Float[Array, "p k"], Float[Array, " k"], float]:
+        """The weights of the stage after the first, its shift and its bound."""
+        (k, _), (more, bound) = self._stages
+        omega = self._rng.standard_normal((more - k, self._whitening.width))
+        # It has the projections of the first, too.
+        W = np.hstack([self._W, self._whitening.weights(omega)])
+        return W, self._whitening.mean @ W, bound
 
     @property
     def error(self) -> float:
@@ -414,6 +446,11 @@ def _are_constant(blocks: Iterator[Rows], columns: Bool[Array, " p"]) -> bool:
 
 def _parts(blocks: Iterator[Rows], numbers: int) -> Iterator[Rows]:
     for block in blocks:
-        step = max(numbers // max(block.shape[1], 1), 32)
+        step = _step(block.shape[1], numbers)
         for start in range(0, block.shape[0], step):
             yield block[start : start + step]
+
+
+def _step(width: int, numbers: int) -> int:
+    """Return how many rows have so many numbers, at least 32."""
+    return max(numbers // max(width, 1), 32)

@@ -91,8 +91,10 @@ class OpenedNumbers:
         for column in self._last:
             self._of_column[column] = self._of_column.get(column, 0.0) + self._of_last
         self._last, self._of_last = columns, 0.0
-        found = (self._of_column.get(column, 0.0) for column in columns)
-        self._most = max(found, default=0.0)
+        self._most = 0.0
+        if self._of_column:
+            found = (self._of_column.get(column, 0.0) for column in columns)
+            self._most = max(found, default=0.0)
 
 
 def record_of(opened: Opened, key: bytes) -> dict[str, Any]:

@@ -122,7 +122,9 @@ class TableVersions:
             known, name, version = self._known[place]
             if known is table:
                 return place, name, version
-        columns = tuple(filter(self._policy.allows_column, table.columns))
+        columns = tuple(table.columns)
+        if self._policy.allowed_columns is not None:
+            columns = tuple(filter(self._policy.allows_column, columns))
         version, place = (
             TableVersion(columns, table.label or "", None),
             len(self._known),
