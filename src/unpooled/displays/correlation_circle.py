@@ -7,8 +7,9 @@ import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.displays.canvas import given, square_axes
-from unpooled.displays.fitted import checked_pair, column_names, last_step, opened
+from unpooled.displays.fitted import checked_pair, last_step, opened
 from unpooled.errors import DataError
+from unpooled.models.base import input_names
 from unpooled.models.pca.column_measures import column_variances, correlations
 from unpooled.models.pca.pca import PCA
 from unpooled.models.pca.pca_results import axis_labels, best_in_plane
@@ -106,7 +107,7 @@ class CorrelationCircleDisplay:
             )
         spread = model.explained_variance_[[i, j]]
         r = correlations(loadings[[i, j]], spread, variance)
-        shown, names = best_in_plane(r), column_names(model)
+        shown, names = best_in_plane(r), input_names(model)
         first, second = axis_labels(model, (i, j))
         return cls(r[:, shown].T, [names[q] for q in shown], (first, second)).plot(
             ax=ax

@@ -7,10 +7,11 @@ import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.displays.canvas import figure_of, given
-from unpooled.displays.fitted import column_names, last_step, opened
+from unpooled.displays.fitted import last_step, opened
 from unpooled.displays.loadings import weights_of_columns
 from unpooled.errors import DataError
 from unpooled.linalg.correlations import clustered_order
+from unpooled.models.base import input_names
 from unpooled.models.correlation.correlation import Correlation
 from unpooled.models.discriminant.discriminant import LinearDiscriminantAnalysis
 from unpooled.models.parameter_checks import check_choice
@@ -100,7 +101,7 @@ class HeatmapDisplay:
             Nothing is asked of them.
         """
         model = last_step(model)
-        names = column_names(model)
+        names = input_names(model)
         of_pairs = isinstance(model, Correlation)
         values = values or ("correlations" if of_pairs else "loadings")
         check_choice("values", values, VALUES)

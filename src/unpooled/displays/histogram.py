@@ -8,6 +8,7 @@ from unpooled.arrays import Array, Float, Int
 from unpooled.displays.canvas import figure_of, given
 from unpooled.displays.fitted import last_step
 from unpooled.errors import DataError
+from unpooled.models.base import input_names
 from unpooled.models.description.histogram import Histogram
 from unpooled.models.preprocessing.k_bins_discretizer import KBinsDiscretizer
 from unpooled.results.plots.drawing import WIDTH, panel
@@ -92,10 +93,7 @@ class HistogramDisplay:
         if isinstance(model, Histogram):
             counts, names = model.counts_, model.columns_
         elif isinstance(model, KBinsDiscretizer) and model.strategy == "uniform":
-            known = vars(model).get("feature_names_in_")
-            p = model.n_features_in_
-            names = [f"x{j}" for j in range(p)] if known is None else list(known)
-            counts = model.bin_counts_
+            counts, names = model.bin_counts_, input_names(model)
         else:
             raise DataError(
                 f"{cls.__name__} draws a Histogram, or a KBinsDiscretizer with "

@@ -9,7 +9,7 @@ Numbers have variance 1, and a column of categories the inertia of its categorie
 that neither kind outweighs the other.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, final
 
 import numpy as np
@@ -21,7 +21,7 @@ from unpooled.coordinator.step_call import Needs
 from unpooled.data.columns import listing
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.models.base import FederatedEstimator, check_federation
+from unpooled.models.base import FederatedEstimator, check_federation, input_names
 from unpooled.models.correspondence.correspondence_results import famd_exhibits
 from unpooled.models.correspondence.indicators import (
     component_names,
@@ -34,7 +34,6 @@ from unpooled.models.moments import local_scatter, local_squares, local_total
 from unpooled.models.preprocessing.agreed_categories import local_categories
 from unpooled.models.preprocessing.one_hot_encoder import OneHotEncoder
 from unpooled.results.citations import Citation
-from unpooled.results.exhibits import Exhibit
 
 
 @final
@@ -127,6 +126,7 @@ class FAMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator
         local_scatter,
         component_scores,
     )
+    _exhibits = famd_exhibits
 
     def __init__(
         self,
@@ -143,9 +143,6 @@ class FAMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator
         """Return what the model needs of the cells of its columns, for plans."""
         # Cells of categories may be missing, and `_missing` lets such rows pass.
         return Needs(complete=True)
-
-    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        return famd_exhibits(self, columns)
 
     def _citation(self) -> Citation:
         return Citation(
@@ -218,11 +215,7 @@ class FAMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator
             encoded = check_federation(self, view.with_part(coded, part))
             names = component_names("famd", self._n_features_out)
             return encoded.derive(component_scores, names, **arguments)
-        known = getattr(self, "feature_names_in_", None)
-        every = (
-            [f"x{j}" for j in range(self.n_features_in_)] if known is None else known
-        )
-        names = [str(name) for name in every]
+        names = input_names(self)
         frame = hasattr(X, "columns") and set(names) <= set(X.columns)
         rows = np.asarray(X[names] if frame else X, dtype=object)
         if rows.ndim != 2 or rows.shape[1] != len(names):

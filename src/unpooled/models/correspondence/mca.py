@@ -9,7 +9,7 @@ With Q columns and p_k the share of category k, S/N + p pᵀ is 1/N times the Bu
 table of indicators.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, final
 
 import numpy as np
@@ -32,7 +32,6 @@ from unpooled.models.moments import local_scatter, local_squares, local_total
 from unpooled.models.preprocessing.agreed_categories import local_categories
 from unpooled.models.preprocessing.one_hot_encoder import OneHotEncoder
 from unpooled.results.citations import Citation
-from unpooled.results.exhibits import Exhibit
 
 
 @final
@@ -125,6 +124,7 @@ class MCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         local_scatter,
         component_scores,
     )
+    _exhibits = mca_exhibits
 
     def __init__(
         self,
@@ -136,9 +136,6 @@ class MCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         self.n_components = n_components
         self.min_frequency = min_frequency
         self.missing = missing
-
-    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        return mca_exhibits(self, columns)
 
     def _citation(self) -> Citation:
         return Citation(

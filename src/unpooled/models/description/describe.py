@@ -97,7 +97,6 @@ from unpooled.models.discriminant.classes import (
 from unpooled.protocol.bounds import Counts
 from unpooled.protocol.step import release, summed
 from unpooled.results.citations import Citation
-from unpooled.results.exhibits import Exhibit
 
 # Bits of a number that says which of the codes are frequent.
 _HALF = 32
@@ -498,6 +497,7 @@ class Describe(FederatedEstimator):
     silo_category_counts_: Float[Array, "m s v"]
     tests_: list[str]
     pairs_: list[list[str]]
+    _exhibits = describe_exhibits
 
     def __init__(
         self,
@@ -517,9 +517,6 @@ class Describe(FederatedEstimator):
         self.decimals = decimals
         self.min_rows = min_rows
         self.min_rows_per_class = min_rows_per_class
-
-    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        return describe_exhibits(self)
 
     def _citation(self) -> Citation:
         tests = [one for one in dict.fromkeys(vars(self).get("tests_", ())) if one]
@@ -791,7 +788,7 @@ class Describe(FederatedEstimator):
 
     def _printed(self) -> list[list[str]]:
         check_is_fitted(self)
-        exhibit = describe_exhibits(self)[0]
+        exhibit = self._exhibits(self.columns_)[0]
         # That of all silos stands before those of each.
         table = exhibit.tables[0]
         return [[c.heading for c in table.columns], *(list(r) for r in table.shown)]

@@ -1,6 +1,6 @@
 """The first table of a paper: as people read it, and long with all digits."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,7 +33,7 @@ _LONG = (
 )
 
 
-def describe_exhibits(model: "Describe") -> list[Exhibit]:
+def describe_exhibits(model: "Describe", columns: Sequence[str]) -> list[Exhibit]:
     """Return the exhibits of a fitted description."""
     least = model.min_rows_per_class
     quartiles = ", median [quartiles]" if "quartiles_" in vars(model) else ""

@@ -14,7 +14,7 @@ Lv et al., One-Shot Distributed Generalized Eigenvalue Problem (DGEP), 2022, sec
 and 3, Algorithms 1 and 2.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -49,7 +49,6 @@ from unpooled.protocol.step import (
     summed,
 )
 from unpooled.results.citations import Citation
-from unpooled.results.exhibits import Exhibit
 
 SOLVERS = ("exact", "dgep-eigh", "dgep-power")
 
@@ -200,6 +199,7 @@ class GeneralizedEigen(
     eigenvalues_: Float[Array, " k"]
 
     _estimates: Mapping[str, int | None] = {"eigenvectors_": 1, "eigenvalues_": None}
+    _exhibits = generalized_eigen_exhibits
 
     def __init__(
         self,
@@ -221,9 +221,6 @@ class GeneralizedEigen(
         self.max_iter = max_iter
         self.init = init
         self.random_state = random_state
-
-    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        return generalized_eigen_exhibits(self, columns)
 
     def _citation(self) -> Citation:
         return Citation(

@@ -25,7 +25,7 @@ Box, A general distribution theory for a class of likelihood criteria, Biometrik
 (1949).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -57,7 +57,6 @@ from unpooled.models.moments import MEAN, PRODUCTS, SQUARES, pooled_mean
 from unpooled.protocol.bounds import CauchySchwarz
 from unpooled.protocol.step import public, release, stays, summed
 from unpooled.results.citations import Citation
-from unpooled.results.exhibits import Exhibit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -368,6 +367,7 @@ class Heterogeneity(FederatedEstimator):
         "component_eta_squared_": None,
     }
     _steps = (moments.local_total, *OF_SILOS)
+    _exhibits = heterogeneity_exhibits
 
     def __init__(
         self,
@@ -384,9 +384,6 @@ class Heterogeneity(FederatedEstimator):
 
     def _needs_variation(self) -> bool:
         return self.multivariate
-
-    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        return heterogeneity_exhibits(self, columns)
 
     def _citation(self) -> Citation:
         works = [

@@ -15,7 +15,6 @@ References
 As of `unpooled.linalg.kernels`.
 """
 
-from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
@@ -42,7 +41,6 @@ from unpooled.models.moments import pooled_mean, pooled_scatter
 from unpooled.models.pca.spectrum import check_rows_suffice, leading_components
 from unpooled.protocol.step import derived, public
 from unpooled.results.citations import Citation
-from unpooled.results.exhibits import Exhibit
 
 
 @derived()
@@ -181,6 +179,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
         columns,
     )
     _kept_by_silos = ("eigenvectors_", "score_weights_", "kernel_means_")
+    _exhibits = kernel_pca_exhibits
 
     def __init__(
         self,
@@ -204,9 +203,6 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
         self.n_landmarks = n_landmarks
         self.scores = scores
         self.random_state = random_state
-
-    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        return kernel_pca_exhibits(self, columns)
 
     def _citation(self) -> Citation:
         works = [

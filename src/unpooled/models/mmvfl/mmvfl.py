@@ -22,7 +22,7 @@ does), plays no part in its updates.
 import math
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, final
 
 import numpy as np
@@ -49,7 +49,6 @@ from unpooled.models.moments import complete
 from unpooled.protocol.bounds import Ceiling
 from unpooled.protocol.step import disclosed, public, release, stays, summed
 from unpooled.results.citations import Citation
-from unpooled.results.exhibits import Exhibit
 
 # A silo is slow when its last update took this many times the mean over all silos.
 _SLOW = 2.0
@@ -349,6 +348,7 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
 
     _partitions = ("columns",)
     _kept_by_silos = ("coef_", "feature_importances_")
+    _exhibits = mmvfl_exhibits
 
     def __init__(
         self,
@@ -368,9 +368,6 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
         self.tol = tol
         self.max_staleness = max_staleness
         self.random_state = random_state
-
-    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        return mmvfl_exhibits(self, columns)
 
     def _citation(self) -> Citation:
         return Citation(

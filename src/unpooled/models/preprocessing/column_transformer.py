@@ -20,7 +20,7 @@ from unpooled.arrays import Array, Shaped
 from unpooled.data.columns import check_known, listing
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.models.base import FederatedEstimator
+from unpooled.models.base import FederatedEstimator, input_names
 from unpooled.models.files.catalogue import estimator
 from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Exhibit
@@ -120,7 +120,7 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
             exhibit
             for model, own in self.transformers_
             if model != _PASS
-            for exhibit in model._exhibits(own)
+            for exhibit in model._exhibits_with(own, ())
         ]
 
     def _citation(self) -> Citation:
@@ -228,15 +228,7 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
 
     def _names(self, given: Any) -> list[str]:
         check_is_fitted(self)
-        known = getattr(self, "feature_names_in_", None)
-        if given is None:
-            known = (
-                [f"x{j}" for j in range(self.n_features_in_)]
-                if known is None
-                else known
-            )
-            given = known
-        return [str(name) for name in given]
+        return input_names(self, given)
 
     def _passed(self, names: Sequence[str]) -> list[str]:
         """Return the columns that no transform changes, in their order."""

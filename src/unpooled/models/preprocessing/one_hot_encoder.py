@@ -19,7 +19,7 @@ from unpooled.arrays import Array, Float, Int
 from unpooled.data.categories import category_code, category_name, coded
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.models.base import FederatedEstimator
+from unpooled.models.base import FederatedEstimator, input_names
 from unpooled.models.preprocessing.agreed_categories import (
     Categories,
     agreed_categories,
@@ -299,13 +299,10 @@ def codes_of(model: Any) -> list[Array]:
 def column_names(model: Any, given: Any) -> list[str]:
     """Return the names of the columns of a fitted encoder."""
     check_is_fitted(model)
-    known = getattr(model, "feature_names_in_", None)
-    n = len(model.categories_)
-    if given is None:
-        given = known if known is not None else [f"x{j}" for j in range(n)]
-    if len(given) != n:
-        raise ValueError(f"input_features has {len(given)} names; give {n}.")
-    return [str(name) for name in given]
+    names, n = input_names(model, given), len(model.categories_)
+    if len(names) != n:
+        raise ValueError(f"input_features has {len(names)} names; give {n}.")
+    return names
 
 
 def codes_of_rows(model: Any, X: Any, *, strict: bool) -> Float[Array, "n p"]:

@@ -15,7 +15,6 @@ kurtosis is about the number of rows that carry its variance, and no more than t
 number of rows that differ.
 """
 
-from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
@@ -37,7 +36,6 @@ from unpooled.models.moments import (
 from unpooled.models.preprocessing.preprocessing_results import rare_columns_exhibits
 from unpooled.protocol.step import release, summed
 from unpooled.results.citations import Citation
-from unpooled.results.exhibits import Exhibit
 
 # Of a count that is a root of totals, which have twelve digits.
 _ROUNDING = 1e-6
@@ -119,12 +117,10 @@ class RareColumns(TransformerMixin, FederatedEstimator):
 
     _missing = True
     _steps = (local_counts, local_observed)
+    _exhibits = rare_columns_exhibits
 
     def __init__(self, min_rows: Any = 10) -> None:
         self.min_rows = min_rows
-
-    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        return rare_columns_exhibits(self, columns)
 
     def _citation(self) -> Citation:
         return Citation(

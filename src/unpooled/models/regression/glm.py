@@ -17,7 +17,7 @@ References
 McCullagh and Nelder, Generalized linear models, 2nd edition, Chapman and Hall, 1989.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, final
 
 import numpy as np
@@ -36,14 +36,13 @@ from unpooled.models.regression.clusters import (
     RELEASED,
     check_clusters,
     cluster_products,
+    score_products,
     split_clusters,
-    with_cluster_column,
 )
 from unpooled.models.regression.families import FAMILIES, Family, log_likelihood
 from unpooled.models.regression.inference import (
     COVARIANCE_TYPES,
     Inference,
-    covariance,
     in_units,
     unstandardised,
 )
@@ -76,7 +75,6 @@ from unpooled.models.regression.site_effects import (
 )
 from unpooled.protocol.step import public, release, summed
 from unpooled.results.citations import Citation
-from unpooled.results.exhibits import Exhibit
 
 
 @summed(
@@ -317,6 +315,7 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
         *(local_profile, local_profile_products, local_profile_cluster_products),
         own_intercept,
     )
+    _exhibits = regression_exhibits
 
     def __init__(
         self,
@@ -339,9 +338,6 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
 
     def _needs_variation(self) -> bool:
         return True
-
-    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        return regression_exhibits(self)
 
     def _citation(self) -> Citation:
         robust = (
@@ -389,27 +385,20 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
         self.predictors_, self.response_ = roles.predictors, roles.response
         self._set_goodness(found, N, k)
         # The last round: products of the rows' scores, where they are asked for.
-        products, at = None, common | self._split(found.parameters)
-        if self.cov_type == "cluster":
-            step = local_profile_cluster_products if own else local_cluster_products
-            read, those = with_cluster_column(federation, view, clusters, mean, scale)
-            totals = read.sum(step, **(at | those))
-            products = totals["products"]
-            self.n_clusters_ = round(float(totals["clusters"]))
-        elif self.cov_type != "nonrobust":
-            step = local_profile_products if own else local_score_products
-            products = view.sum(step, **at)["products"]
-        C = covariance(
+        steps = local_score_products, local_cluster_products
+        if own:
+            steps = local_profile_products, local_profile_cluster_products
+        at = common | self._split(found.parameters)
+        products = score_products(self, federation, view, clusters, steps, at)
+        self._set_inference(
             found.information,
             products,
-            cov_type=self.cov_type,
+            unstandardised(mean[:p], scale[:p])[own:, own:],
             dispersion=self.dispersion_,
             N=N,
             n_parameters=k,
-            n_clusters=vars(self).get("n_clusters_", 0),
+            dof=np.inf,
         )
-        T = unstandardised(mean[:p], scale[:p])[own:, own:]
-        self._set_inference(T @ C @ T.T, dof=np.inf)
         if own:
             self.n_intercepts_ = k - p
             coef = self.coef_[None].copy()
@@ -460,11 +449,10 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
         if self.offset is None:
             self.null_deviance_ = found.first.deviance
         self.dispersion_ = totals["pearson"] / (N - k) if kind.has_dispersion else 1.0
-        self.log_likelihood_ = log_likelihood(
+        at_fit = log_likelihood(
             self.family, self.deviance_, totals["saturated"], N, self.dispersion_
         )
-        self.aic_ = 2.0 * k - 2.0 * self.log_likelihood_
-        self.bic_ = float(k * np.log(N)) - 2.0 * self.log_likelihood_
+        self._set_criteria(at_fit, k, N)
 
     def _inputs(self, federation: Federation, y: Any) -> Federation:
         roles = Roles.of(federation, y, self.offset, self.clusters)

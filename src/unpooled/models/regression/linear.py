@@ -18,7 +18,8 @@ Hoerl and Kennard, Ridge regression: biased estimation for nonorthogonal problem
 Technometrics 12 (1970).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
@@ -38,7 +39,7 @@ from unpooled.models.metrics.predictions import predicted_apart
 from unpooled.models.metrics.regression import check_response, r2_score
 from unpooled.models.moments import pooled_mean, pooled_scatter
 from unpooled.models.parameter_checks import check_choice
-from unpooled.models.regression.clusters import check_clusters, with_cluster_column
+from unpooled.models.regression.clusters import check_clusters, score_products
 from unpooled.models.regression.glm import (
     local_cluster_products,
     local_score_products,
@@ -46,7 +47,6 @@ from unpooled.models.regression.glm import (
 from unpooled.models.regression.inference import (
     COVARIANCE_TYPES,
     Inference,
-    covariance,
     has_intercept,
     unstandardised,
 )
@@ -85,7 +85,6 @@ from unpooled.models.regression.site_effects import (
     without_silo,
 )
 from unpooled.results.citations import Citation
-from unpooled.results.exhibits import Exhibit
 
 _MOMENTS = (moments.local_total, moments.local_squares, moments.local_scatter)
 _BY_SILOS = local_within_squares, own_intercept, predicted_in_silo
@@ -122,9 +121,7 @@ class LeastSquares(RegressorMixin, FederatedEstimator):
     _scored_by = ("r2", "neg_root_mean_squared_error")
     _estimates: Mapping[str, int | None] = {"coef_": None, "intercept_": None}
     _steps = (*_MOMENTS, predicted_response, *_BY_SILOS, *_BY_PARTIES)
-
-    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        return regression_exhibits(self)
+    _exhibits = regression_exhibits
 
     def _solve(
         self,
@@ -317,6 +314,8 @@ class LeastSquares(RegressorMixin, FederatedEstimator):
         return Roles(list(self.predictors_), None, self.response_)
 
 
+@final
+@dataclass(frozen=True, eq=False)
 class _Standardised:
     """A solved problem of standardised predictors.
 
@@ -336,19 +335,13 @@ class _Standardised:
         One, or one of each silo's own.
     """
 
-    def __init__(
-        self,
-        N: int,
-        mean: Float[Array, " l"],
-        scale: Float[Array, " l"],
-        R: Float[Array, "p p"],
-        b: Float[Array, " p"],
-        residual: float,
-        n_intercepts: int,
-    ) -> None:
-        self.N, self.mean, self.scale = N, mean, scale
-        self.R, self.b, self.residual = R, b, residual
-        self.n_intercepts = n_intercepts
+    N: int
+    mean: Float[Array, " l"]
+    scale: Float[Array, " l"]
+    R: Float[Array, "p p"]
+    b: Float[Array, " p"]
+    residual: float
+    n_intercepts: int
 
     @property
     def information(self) -> Float[Array, "m m"]:
@@ -543,42 +536,29 @@ class LinearRegression(LeastSquares, Inference):
         )
         N, k = found.N, len(found.b) + found.n_intercepts
         information = found.R if own else found.information
-        products = None
-        if self.cov_type != "nonrobust":
-            arguments: dict[str, Any] = {
-                "mean": found.mean,
-                "scale": found.scale,
-                "coef": found.b,
-                "width": len(information),
-                "family": "gaussian",
-                "offset": False,
-            }
-            step = local_profile_products if own else local_score_products
-            read = view
-            if not own:
-                arguments["intercept"] = float(found.mean[-1])
-            if self.cov_type == "cluster":
-                step = local_profile_cluster_products if own else local_cluster_products
-                read, those = with_cluster_column(
-                    federation, view, clusters, found.mean, found.scale
-                )
-                arguments |= those
-            totals = read.sum(step, **arguments)
-            products = totals["products"]
-            if self.cov_type == "cluster":
-                self.n_clusters_ = round(float(totals["clusters"]))
-        C = covariance(
+        arguments: dict[str, Any] = {
+            "mean": found.mean,
+            "scale": found.scale,
+            "coef": found.b,
+            "width": len(information),
+            "family": "gaussian",
+            "offset": False,
+        }
+        steps = local_profile_products, local_profile_cluster_products
+        if not own:
+            steps = local_score_products, local_cluster_products
+            arguments["intercept"] = float(found.mean[-1])
+        products = score_products(self, federation, view, clusters, steps, arguments)
+        dof = max(self.n_clusters_ - 1, 1) if self.cov_type == "cluster" else N - k
+        self._set_inference(
             information,
             products,
-            cov_type=self.cov_type,
+            unstandardised(found.mean[:-1], found.scale[:-1])[own:, own:],
             dispersion=found.residual / (N - k),
             N=N,
             n_parameters=k,
-            n_clusters=vars(self).get("n_clusters_", 0),
+            dof=float(dof),
         )
-        T = unstandardised(found.mean[:-1], found.scale[:-1])[own:, own:]
-        dof = max(self.n_clusters_ - 1, 1) if self.cov_type == "cluster" else N - k
-        self._set_inference(T @ C @ T.T, dof=float(dof))
         self._set_goodness(found.residual, N, k, len(found.b), self._wald(found))
         if own:
             self._keep_intercepts(view, found.n_intercepts)
@@ -631,13 +611,10 @@ class LinearRegression(LeastSquares, Inference):
         self.sigma_ = float(np.sqrt(residual / dof))
         self.adjusted_r2_ = 1.0 - (1.0 - self.r2_) * (N - 1) / dof
         with np.errstate(divide="ignore"):
-            self.log_likelihood_ = float(
-                -0.5 * N * (np.log(2 * np.pi * np.float64(residual) / N) + 1.0)
-            )
+            at_fit = -0.5 * N * (np.log(2 * np.pi * np.float64(residual) / N) + 1.0)
         self.f_statistic_ = float(wald / p)
         self.f_p_value_ = float(scipy.stats.f.sf(self.f_statistic_, p, self.dof_))
-        self.aic_ = 2.0 * k - 2.0 * self.log_likelihood_
-        self.bic_ = float(k * np.log(N)) - 2.0 * self.log_likelihood_
+        self._set_criteria(float(at_fit), k, N)
 
     def to_sklearn(self) -> Any:
         """Return a fitted `sklearn.linear_model.LinearRegression`."""

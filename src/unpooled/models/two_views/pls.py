@@ -35,7 +35,6 @@ from unpooled.models.two_views.base import Predicting, TwoViews, shown_scores
 from unpooled.models.two_views.pls_columns import own_basis, paired_views, search_for
 from unpooled.models.two_views.two_views_results import pls_exhibits
 from unpooled.results.citations import Citation
-from unpooled.results.exhibits import Exhibit
 
 WEGELIN = (
     "Wegelin JA. A survey of partial least squares (PLS) methods, with emphasis on the "
@@ -69,6 +68,7 @@ class PartialLeastSquares(TwoViews):
         pls_columns,
         shown_scores,
     )
+    _exhibits = pls_exhibits
 
     def __init__(
         self,
@@ -88,9 +88,6 @@ class PartialLeastSquares(TwoViews):
         self.max_iter = max_iter
         self.scores = scores
         self.random_state = random_state
-
-    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        return pls_exhibits(self, columns)
 
     @property
     def _scaled(self) -> str:
