@@ -495,11 +495,13 @@ class LinearDiscriminantAnalysis(
             federation, classes.local_names, self.classes, n_planned
         )
         k = _direction_count(self.n_components, p, len(names))
+        asked: dict[str, Any] = {"classes": names, "count": count, "ridge": ridge}
         if self.factors:
-            F = dgep.disclosed_factors(federation, names, count, ridge)
+            shown = federation.collect(dgep.local_factors, **asked)
+            F = np.concatenate([own["F"] for own in shown.values()], axis=1)
             self.scalings_ = solver.left_singular_vectors(F, k)
         else:
-            M = dgep.summed_whitened(federation, names, count, ridge)
+            M = federation.sum(dgep.local_whitened, **asked)["M"]
             self.scalings_ = solver.eigenvectors(M, k)
         self.classes_ = class_values(names)
         self.class_count_ = count.astype(np.int64)
@@ -519,12 +521,15 @@ class LinearDiscriminantAnalysis(
         check_is_fitted(self)
         if self.solver == "exact":
             raise DataError("An exact answer has no error to diagnose.")
-        federation, ridge = check_federation(self, federation), roots(self.ridge)
+        federation = check_federation(self, federation)
+        ridge = roots(self.ridge)["ridge"]
         with federation.calling(self, "diagnose"):
             names, count = agreed_classes(
                 federation, classes.local_names, self.classes_.tolist(), 0
             )
-            M = dgep.summed_whitened(federation, names, count, ridge["ridge"])
+            M = federation.sum(
+                dgep.local_whitened, classes=names, count=count, ridge=ridge
+            )["M"]
             pair = matrix_pairs.local_discriminant
             return diagnosis_of(federation, pair, {}, self.scalings_, M)
 

@@ -23,6 +23,7 @@ import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.federation.federation import Federation
+from unpooled.linalg.canonical_correlation import Covariances
 from unpooled.linalg.partial_least_squares import (
     leading_singular_pairs,
     partial_least_squares,
@@ -69,6 +70,9 @@ class PartialLeastSquares(TwoViews):
         shown_scores,
     )
     _exhibits = pls_exhibits
+    # Whether the scores of a pair are removed from both views before the next, or from
+    # neither; `PLSRegression` removes them from the first.
+    _deflates_both = False
 
     def __init__(
         self,
@@ -93,6 +97,24 @@ class PartialLeastSquares(TwoViews):
     def _scaled(self) -> str:
         """Whether columns were standardised, as the end of a sentence."""
         return ", with standardised columns" if self.scale else ""
+
+    def _fit(self, federation: Federation, y: Any) -> None:
+        if federation.partition == "columns":
+            # The largest possible k is min(N, p, q).
+            widths = map(len, federation.columns_of.values())
+            most = min(int(federation.n_rows or 0), *widths)
+            k = component_count(self.n_components, most)
+            deflated = federation.parties if self._deflates_both else ()
+            self._fit_columns(federation, k, deflated=deflated)
+            return
+        both = self._pooled_means(federation, y)
+        S = self._pooled_covariances(both, scale=bool(self.scale))
+        most = min(self.n_samples_, *S.xy.shape)
+        self._solve(S, component_count(self.n_components, most))
+
+    def _solve(self, S: Covariances, k: int) -> None:
+        """Set k pairs of directions and what follows from them."""
+        raise NotImplementedError
 
     def _fit_columns(
         self, federation: Federation, k: int, *, deflated: Sequence[str]
@@ -127,12 +149,6 @@ class PartialLeastSquares(TwoViews):
         self.n_samples_ = int(federation.n_rows or 0)
         columns = federation.columns_of.values()
         self.x_columns_, self.y_columns_ = map(list, columns)
-
-
-def _most_pairs(federation: Federation) -> int:
-    """Return min(N, p, q) of a column partition, the largest possible k."""
-    widths = map(len, federation.columns_of.values())
-    return min(int(federation.n_rows or 0), *widths)
 
 
 @final
@@ -239,14 +255,7 @@ class PLSSVD(PartialLeastSquares):
             (WEGELIN,),
         )
 
-    def _fit(self, federation: Federation, y: Any) -> None:
-        if federation.partition == "columns":
-            k = component_count(self.n_components, _most_pairs(federation))
-            self._fit_columns(federation, k, deflated=())
-            return
-        both = self._pooled_means(federation, y)
-        S = self._pooled_covariances(both, scale=bool(self.scale))
-        k = component_count(self.n_components, min(self.n_samples_, *S.xy.shape))
+    def _solve(self, S: Covariances, k: int) -> None:
         U, V = leading_singular_pairs(S.xy, k)
         self.x_weights_, self.y_weights_ = map(np.ascontiguousarray, (U, V))
         self._set_correlations(S)
@@ -359,6 +368,8 @@ class PLSCanonical(PartialLeastSquares, Predicting):
         ``algorithm="svd"`` it does not iterate either.
     """
 
+    _deflates_both = True
+
     def _citation(self) -> Citation:
         return Citation(
             f"A canonical partial least squares analysis (PLS mode A) of the two sets "
@@ -366,14 +377,7 @@ class PLSCanonical(PartialLeastSquares, Predicting):
             (WEGELIN,),
         )
 
-    def _fit(self, federation: Federation, y: Any) -> None:
-        if federation.partition == "columns":
-            k = component_count(self.n_components, _most_pairs(federation))
-            self._fit_columns(federation, k, deflated=federation.parties)
-            return
-        both = self._pooled_means(federation, y)
-        S = self._pooled_covariances(both, scale=bool(self.scale))
-        k = component_count(self.n_components, min(self.n_samples_, *S.xy.shape))
+    def _solve(self, S: Covariances, k: int) -> None:
         self._set_latent(partial_least_squares(S, k, regression=False))
         self._set_correlations(S)
         self._set_fit(response_fit(S, self.x_rotations_, self.y_loadings_))
