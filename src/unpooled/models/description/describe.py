@@ -594,7 +594,7 @@ class Describe(FederatedEstimator):
                 self.categorical_, map(known_codes, frequent.tolist()), strict=True
             )
         ]
-        self._set_table(found, places)
+        self._set_parts("", found["size"], found, places)
         if self.per_silo:
             own = units if self.quartiles else None
             self._describe_silos(federation, {**table, "least": least}, places, own)
@@ -612,9 +612,7 @@ class Describe(FederatedEstimator):
             found = federation.sum(
                 found_quartiles, **(table | searched), below=below, leader=leader
             )
-            errors = found["errors"]
-            self.quartiles_ = np.moveaxis(shown(found["quartiles"], errors), -1, 0)
-            self.quartile_errors_ = np.moveaxis(shown(errors, errors), -1, 0)
+            self._set_quartiles("", found)
         if not federation.coordinator.planned:
             self._compare_classes()
 
@@ -649,15 +647,31 @@ class Describe(FederatedEstimator):
             below = federation.sum(step, to="parties", **arguments)["below"]
         return below
 
-    def _set_table(
-        self, table: Mapping[str, Array], places: Bool[Array, "s v"]
+    def _set_parts(
+        self,
+        prefix: str,
+        size: Float[Array, " g"],
+        table: Mapping[str, Array],
+        places: Bool[Array, "s v"],
     ) -> None:
-        self.size_ = table["size"]
-        self.n_missing_ = shown(table["missing"], table["missing"])
-        self.n_ = self.size_[:, None] - self.n_missing_
-        self.mean_ = shown(table["mean"], table["variance"])
-        self.std_ = np.sqrt(shown(table["variance"], table["variance"]))
-        self.category_counts_ = _category_counts(table["shown_cells"], places)
+        """Set what is shown of groups (prefix ""), or of silos ("silo_")."""
+        missing, variance = table["missing"], table["variance"]
+        n_missing = shown(missing, missing)
+        values = {
+            "size": size,
+            "n_missing": n_missing,
+            "n": size[:, None] - n_missing,
+            "mean": shown(table["mean"], variance),
+            "std": np.sqrt(shown(variance, variance)),
+            "category_counts": _category_counts(table["shown_cells"], places),
+        }
+        for name, value in values.items():
+            setattr(self, f"{prefix}{name}_", value)
+
+    def _set_quartiles(self, prefix: str, table: Mapping[str, Array]) -> None:
+        values, errors = table["quartiles"], table["errors"]
+        for name, found in (("quartiles", values), ("quartile_errors", errors)):
+            setattr(self, f"{prefix}{name}_", np.moveaxis(shown(found, errors), -1, 0))
 
     def _describe_silos(
         self,
@@ -668,25 +682,12 @@ class Describe(FederatedEstimator):
     ) -> None:
         """Set what each silo shows of its own rows."""
         shown_of = tables_of_silos(federation, arguments, places, units)
-        parts = [shown_of[silo] for silo in federation.parties]
         self.silos_ = list(federation.parties)
-        self.silo_size_ = np.array([float(part["size"]) for part in parts])
-        missing, mean, variance, counts = (
-            np.array([part[name] for part in parts])
-            for name in ("missing", "mean", "variance", "shown_cells")
-        )
-        self.silo_n_missing_ = shown(missing, missing)
-        self.silo_n_ = self.silo_size_[:, None] - self.silo_n_missing_
-        self.silo_mean_ = shown(mean, variance)
-        self.silo_std_ = np.sqrt(shown(variance, variance))
-        self.silo_category_counts_ = _category_counts(counts, places)
+        parts = [shown_of[silo] for silo in self.silos_]
+        table = {name: np.array([part[name] for part in parts]) for name in parts[0]}
+        self._set_parts("silo_", table["size"], table, places)
         if units is not None:
-            values, errors = (
-                np.array([part[name] for part in parts])
-                for name in ("quartiles", "errors")
-            )
-            self.silo_quartiles_ = np.moveaxis(shown(values, errors), -1, 0)
-            self.silo_quartile_errors_ = np.moveaxis(shown(errors, errors), -1, 0)
+            self._set_quartiles("silo_", table)
 
     def _compare_classes(self) -> None:
         """Set tests and standardised differences, from what the table shows."""

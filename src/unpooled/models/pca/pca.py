@@ -655,8 +655,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
             svd_solver=self.svd_solver,
         )
         of_rows = self._is_compressed() or self.privacy is not None
-        own = self.standard_errors is False and not self.outliers
-        own &= self.svd_solver in ("auto", "covariance_eigh")
+        forms_scatter = self.svd_solver in ("auto", "covariance_eigh")
+        exact = federation.partition == "rows" and forms_scatter and not of_rows
+        own = self.standard_errors is False and not self.outliers and forms_scatter
         components_only.check_components_only(
             self.open,
             self.n_components,
@@ -679,8 +680,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
                 "privacy, bits and rank at their defaults."
             )
         if self.outliers:
-            exact = self.svd_solver in ("auto", "covariance_eigh") and not of_rows
-            if federation.partition == "columns" or not exact:
+            if not exact:
                 raise DataError(
                     "outliers=True takes the exact scatter of a row partition: "
                     'svd_solver="covariance_eigh", without privacy, bits or rank.'
@@ -694,7 +694,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
             raise DataError(
                 f'scores={self.scores!r}; choose "coordinator", "parties" or None.'
             )
-        if self.standard_errors and self.svd_solver not in ("auto", "covariance_eigh"):
+        if self.standard_errors and not forms_scatter:
             raise DataError(
                 f'svd_solver="{self.svd_solver}" has no standard errors; choose '
                 f'"covariance_eigh".'
@@ -706,8 +706,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
             )
         k = self.n_components
         if isinstance(k, str) and k in RULES:
-            exact = self.svd_solver in ("auto", "covariance_eigh") and not of_rows
-            if federation.partition == "columns" or not exact:
+            if not exact:
                 raise DataError(
                     f'n_components="{k}" takes the exact scatter of a row partition: '
                     f'svd_solver="covariance_eigh", without privacy, bits or rank.'
