@@ -35,19 +35,7 @@ from unpooled.federation.federation import Federation
 from unpooled.linalg.group_tests import one_way
 from unpooled.linalg.moments import observed_sums, squared_deviations
 from unpooled.models.base import FederatedEstimator
-from unpooled.models.description import column_quantiles
-from unpooled.models.description.by_silo import (
-    QUARTILES,
-    flagged_columns,
-    own_counts,
-    own_quartile_table,
-    own_quartiles,
-    own_squares,
-    own_table,
-    tables_of_silos,
-    unsafe_columns,
-    withheld_counts,
-)
+from unpooled.models.description import by_silo, column_quantiles, frequent_names
 from unpooled.models.description.column_quantiles import (
     BELOW,
     BELOW_MEANING,
@@ -60,15 +48,6 @@ from unpooled.models.description.column_quantiles import (
     shown,
 )
 from unpooled.models.description.describe_results import describe_exhibits
-from unpooled.models.description.frequent_names import (
-    PLANNED,
-    category_places,
-    codes_of_names,
-    counted_names,
-    found_names,
-    frequent_names,
-    local_texts,
-)
 from unpooled.models.description.quantiles import check_least, units_of
 from unpooled.models.description.shown_table import (
     CATEGORICAL,
@@ -466,11 +445,7 @@ class Describe(FederatedEstimator):
 
     _missing = True
     _reads_categories = True
-    _steps = (
-        *(local_names, local_texts, counted_names, found_names, category_places),
-        *(own_counts, own_squares, flagged_columns, withheld_counts),
-        *(unsafe_columns, own_table, own_quartiles, own_quartile_table),
-    )
+    _steps = (local_names, frequent_names, by_silo)
     groups_: list[str]
     columns_: list[str]
     categorical_: list[str]
@@ -539,8 +514,10 @@ class Describe(FederatedEstimator):
         named = dict[str, list[str]]()
         if texts:
             text = federation.select(texts)
-            named = frequent_names(text, fewest, leader)
-            places = text.derive(category_places, texts, codes=codes_of_names(named))
+            named = frequent_names.frequent_names(text, fewest, leader)
+            codes = frequent_names.codes_of_names(named)
+            step = frequent_names.category_places
+            places = text.derive(step, texts, codes=codes)
             federation = federation.with_part(texts, places).select(names)
         self.columns_ = list(names)
         self.categorical_ = self._categorical(names, texts)
@@ -569,7 +546,9 @@ class Describe(FederatedEstimator):
         elif texts:
             frequent = _rows_of_codes([range(len(own)) for own in named.values()])
         if federation.coordinator.planned and len(categorical):
-            frequent = _rows_of_codes([range(PLANNED)] * len(categorical))
+            frequent = _rows_of_codes(
+                [range(frequent_names.PLANNED)] * len(categorical)
+            )
             federation.coordinator.notes.append(
                 "How many categories Describe shows depends on the data; the plan has "
                 "four for each column."
@@ -681,7 +660,7 @@ class Describe(FederatedEstimator):
         units: Float[Array, " p"] | None,
     ) -> None:
         """Set what each silo shows of its own rows."""
-        shown_of = tables_of_silos(federation, arguments, places, units)
+        shown_of = by_silo.tables_of_silos(federation, arguments, places, units)
         self.silos_ = list(federation.parties)
         parts = [shown_of[silo] for silo in self.silos_]
         table = {name: np.array([part[name] for part in parts]) for name in parts[0]}
@@ -902,7 +881,7 @@ def _search(
         count[-1],
         log_total,
         log_squares,
-        probabilities=QUARTILES,
+        probabilities=by_silo.QUARTILES,
         units=units,
         least=least,
     )

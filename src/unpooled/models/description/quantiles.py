@@ -30,18 +30,6 @@ from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.description import column_quantiles, quantile_comparisons
-from unpooled.models.description.column_quantiles import (
-    BELOW,
-    BELOW_MEANING,
-    LEAST,
-    LOG_COUNT,
-    LOG_SQUARES,
-    LOG_TOTAL,
-    PROBABILITIES,
-    UNITS,
-    search_of,
-    shown,
-)
 from unpooled.models.description.quantiles_results import quantiles_exhibits
 from unpooled.models.preprocessing import pooled_lambda, signs_in_secret
 from unpooled.models.preprocessing.pooled_lambda import check_finite
@@ -54,13 +42,13 @@ COMPARISONS = ("summed", "mpc")
 OF_COMPARISONS = (pooled_lambda.local_count, signs_in_secret, quantile_comparisons)
 _EVERYBODY = (slice(None),)
 _SEARCHED = {
-    "count": LOG_COUNT,
-    "total": LOG_TOTAL,
-    "squares": LOG_SQUARES,
-    "below": BELOW,
-    "probabilities": PROBABILITIES,
-    "units": UNITS,
-    "least": LEAST,
+    "count": column_quantiles.LOG_COUNT,
+    "total": column_quantiles.LOG_TOTAL,
+    "squares": column_quantiles.LOG_SQUARES,
+    "below": column_quantiles.BELOW,
+    "probabilities": column_quantiles.PROBABILITIES,
+    "units": column_quantiles.UNITS,
+    "least": column_quantiles.LEAST,
 }
 
 
@@ -78,7 +66,7 @@ def local_log_sums(X: Float[Array, "n p"]) -> dict[str, Any]:
 
 
 @summed(
-    takes={"count": LOG_COUNT, "total": LOG_TOTAL},
+    takes={"count": column_quantiles.LOG_COUNT, "total": column_quantiles.LOG_TOTAL},
     squares=release(
         "p",
         meaning="the squared deviations of those logarithms from their mean, added",
@@ -94,7 +82,9 @@ def local_log_squares(
 
 @summed(
     takes=_SEARCHED,
-    below=release("t l k", meaning=BELOW_MEANING, bound=Counts(), veiled=True),
+    below=release(
+        "t l k", meaning=column_quantiles.BELOW_MEANING, bound=Counts(), veiled=True
+    ),
 )
 def local_below(
     X: Float[Array, "n p"],
@@ -110,7 +100,7 @@ def local_below(
     level: int,
 ) -> dict[str, Any]:
     """Count this silo's values below the candidates of a level, and those before."""
-    search = search_of(
+    search = column_quantiles.search_of(
         count,
         count[0],
         total,
@@ -145,7 +135,7 @@ def found_quantiles(
 
     All silos find the same ones, and one of them sends them.
     """
-    search = search_of(
+    search = column_quantiles.search_of(
         count,
         count[0],
         total,
@@ -374,7 +364,9 @@ def column_values(
         )
     else:
         value, error = _summed(federation, probabilities, units, least, inward)
-    return shown(value, error).T, shown(error, error).T
+    return column_quantiles.shown(value, error).T, column_quantiles.shown(
+        error, error
+    ).T
 
 
 def inward_values(

@@ -29,8 +29,8 @@ from unpooled.linalg.dgep import (
     DGEP,
     power_eigenvectors,
     starting_block,
-    top_eigenvectors,
 )
+from unpooled.linalg.eigen import symmetric_eigenpairs
 from unpooled.linalg.generalized_eigen import inverse_root, leading_pencil_pairs
 from unpooled.linalg.partial_least_squares import leading_singular_pairs
 from unpooled.models.base import FederatedEstimator
@@ -122,7 +122,7 @@ class OneShotSolver:
     def eigenvectors(self, M: Float[Array, "p p"], k: int) -> Float[Array, "p k"]:
         """Return the leading eigenvectors of M."""
         if self.solver == "dgep-eigh":
-            return top_eigenvectors(M, k)
+            return symmetric_eigenpairs(M, k)[1]
         return self._by_power_method(lambda W: M @ W, len(M), k)
 
     def left_singular_vectors(

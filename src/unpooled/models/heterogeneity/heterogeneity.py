@@ -36,6 +36,7 @@ from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.eigen import leading_eigenpairs
+from unpooled.linalg.generalized_eigen import span_angles
 from unpooled.linalg.group_tests import (
     Multivariate,
     adjusted,
@@ -461,7 +462,7 @@ class Heterogeneity(FederatedEstimator):
         values, V = leading_eigenpairs(T, k)
         self.components_ = np.ascontiguousarray(V.T)
         self.component_variance_ratio_ = values / T.trace()
-        self.angles_ = _angles(V, leading_eigenpairs(W, k)[1])
+        self.angles_ = span_angles(V, leading_eigenpairs(W, k)[1])
         self._set_analyses_of_variance("", totals["between"].diagonal(), squares)
         between = np.einsum("pk,pk->k", V, B @ V)
         self._set_analyses_of_variance("component_", between, values)
@@ -666,13 +667,6 @@ def _component_count(k: Any, p: int, m: int) -> int:
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= p:
         raise DataError(f"n_components={k!r}; choose a whole number from 1 to {p}.")
     return int(k)
-
-
-def _angles(V: Float[Array, "p k"], U: Float[Array, "p k"]) -> Float[Array, " k"]:
-    """Return largest principal angles of the first 1, ..., k columns, in degrees."""
-    spans = range(1, V.shape[1] + 1)
-    largest = [scipy.linalg.subspace_angles(V[:, :j], U[:, :j])[0] for j in spans]
-    return np.degrees(np.array(largest))
 
 
 def _record(test: Multivariate) -> dict[str, Any]:

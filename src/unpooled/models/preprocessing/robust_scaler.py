@@ -193,14 +193,11 @@ class RobustScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         """Return a fitted `sklearn.preprocessing.RobustScaler`."""
         import sklearn.preprocessing
 
+        low, high = self.quantile_range
         twin = sklearn.preprocessing.RobustScaler(
             with_centering=self.with_centering,
             with_scaling=self.with_scaling,
-            quantile_range=self._percentages(),
+            quantile_range=(float(low), float(high)),
             unit_variance=self.unit_variance,
         )
         return self._taught(twin)
-
-    def _percentages(self) -> tuple[float, float]:
-        low, high = self.quantile_range
-        return float(low), float(high)

@@ -32,6 +32,7 @@ from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator, check_federation
 from unpooled.models.moments import MEAN, SQUARES, complete
 from unpooled.models.parameter_checks import check_choice
+from unpooled.models.regression import newton
 from unpooled.models.regression.clusters import (
     RELEASED,
     check_clusters,
@@ -45,18 +46,6 @@ from unpooled.models.regression.inference import (
     Inference,
     in_units,
     unstandardised,
-)
-from unpooled.models.regression.newton import (
-    DEVIANCE,
-    GRADIENT,
-    INFORMATION,
-    PARAMETERS,
-    PEARSON,
-    SATURATED,
-    SCORE_PRODUCTS,
-    Evaluation,
-    Maximum,
-    maximised,
 )
 from unpooled.models.regression.regression_results import regression_exhibits
 from unpooled.models.regression.response import (
@@ -87,12 +76,12 @@ def local_spread(X: Float[Array, "n p"], *, mean: Float[Array, " p"]) -> dict[st
 
 
 @summed(
-    takes={**PARAMETERS, "width": "size m"},
-    gradient=GRADIENT,
-    information=INFORMATION,
-    deviance=DEVIANCE,
-    pearson=PEARSON,
-    saturated=SATURATED,
+    takes={**newton.PARAMETERS, "width": "size m"},
+    gradient=newton.GRADIENT,
+    information=newton.INFORMATION,
+    deviance=newton.DEVIANCE,
+    pearson=newton.PEARSON,
+    saturated=newton.SATURATED,
 )
 def local_working(
     X: Float[Array, "n p"],
@@ -111,7 +100,7 @@ def local_working(
     return kind.evaluated(Z, y, mu)
 
 
-@summed(takes={**PARAMETERS, "width": "size m"}, products=SCORE_PRODUCTS)
+@summed(takes={**newton.PARAMETERS, "width": "size m"}, products=newton.SCORE_PRODUCTS)
 def local_score_products(
     X: Float[Array, "n p"],
     *,
@@ -129,7 +118,7 @@ def local_score_products(
     return {"products": scatter(kind.scores(Z, y, mu), np.zeros(width))}
 
 
-@summed(by="party", takes={**PARAMETERS, "width": "size m"}, **RELEASED)
+@summed(by="party", takes={**newton.PARAMETERS, "width": "size m"}, **RELEASED)
 def local_cluster_products(
     X: Float[Array, "n p"],
     *,
@@ -153,7 +142,7 @@ def local_cluster_products(
     takes={"coef": public("l", "the regression coefficients")},
     count=release("", meaning="sample size (number of rows)"),
     total=release("", meaning="sum of the response"),
-    deviance=DEVIANCE,
+    deviance=newton.DEVIANCE,
 )
 def local_deviance(
     X: Float[Array, "n p"],
@@ -408,14 +397,14 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
 
     def _search(
         self, view: Federation, common: dict[str, Any], roles: Roles, mean: float
-    ) -> Maximum:
+    ) -> newton.Maximum:
         """Return the maximum of the likelihood."""
         kind, names = FAMILIES[self.family], roles.predictors
         step = local_profile if self.site_effects else local_working
 
-        def evaluate(theta: Float[Array, " m"]) -> Evaluation:
+        def evaluate(theta: Float[Array, " m"]) -> newton.Evaluation:
             totals = view.sum(step, **(common | self._split(theta)))
-            return Evaluation(
+            return newton.Evaluation(
                 float(totals["deviance"]),
                 totals["gradient"],
                 totals["information"],
@@ -425,7 +414,7 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
         start = np.zeros(common["width"])
         if not (self.site_effects or view.coordinator.planned):
             start[0] = _intercept_alone(kind, mean)
-        return maximised(
+        return newton.maximised(
             view,
             evaluate,
             start,
@@ -442,7 +431,7 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
             return {"coef": theta.copy()}
         return {"intercept": float(theta[0]), "coef": theta[1:].copy()}
 
-    def _set_goodness(self, found: Maximum, N: int, k: int) -> None:
+    def _set_goodness(self, found: newton.Maximum, N: int, k: int) -> None:
         """Set deviance, dispersion, log-likelihood and information criteria."""
         kind, totals = FAMILIES[self.family], found.last.further
         self.deviance_ = found.last.deviance

@@ -39,6 +39,7 @@ from unpooled.models.metrics.predictions import predicted_apart
 from unpooled.models.metrics.regression import check_response, r2_score
 from unpooled.models.moments import pooled_mean, pooled_scatter
 from unpooled.models.parameter_checks import check_choice
+from unpooled.models.regression import linear_columns
 from unpooled.models.regression.clusters import check_clusters, score_products
 from unpooled.models.regression.glm import (
     local_cluster_products,
@@ -49,25 +50,6 @@ from unpooled.models.regression.inference import (
     Inference,
     has_intercept,
     unstandardised,
-)
-from unpooled.models.regression.linear_columns import (
-    SCORES,
-    Totals,
-    fitted_by_parties,
-    local_image,
-    local_predictions,
-    local_products,
-    local_residual_products,
-    local_score_squares,
-    own_coefficients,
-    own_mixtures,
-    own_predictions,
-    own_robust_errors,
-    own_score,
-    predicted_by_parties,
-    scored_by_parties,
-    shown_by_parties,
-    shown_coefficients,
 )
 from unpooled.models.regression.regression_results import regression_exhibits
 from unpooled.models.regression.response import (
@@ -88,11 +70,6 @@ from unpooled.results.citations import Citation
 
 _MOMENTS = (moments.local_total, moments.local_squares, moments.local_scatter)
 _BY_SILOS = local_within_squares, own_intercept, predicted_in_silo
-_BY_PARTIES = (
-    *(own_mixtures, local_image, local_products, own_coefficients),
-    *(shown_coefficients, local_predictions, own_predictions),
-    *(local_score_squares, own_score),
-)
 
 
 class LeastSquares(RegressorMixin, FederatedEstimator):
@@ -120,7 +97,7 @@ class LeastSquares(RegressorMixin, FederatedEstimator):
     _kept_by_silos = ("coef_",)
     _scored_by = ("r2", "neg_root_mean_squared_error")
     _estimates: Mapping[str, int | None] = {"coef_": None, "intercept_": None}
-    _steps = (*_MOMENTS, predicted_response, *_BY_SILOS, *_BY_PARTIES)
+    _steps = (*_MOMENTS, predicted_response, *_BY_SILOS, linear_columns)
     _exhibits = regression_exhibits
 
     def _solve(
@@ -185,16 +162,18 @@ class LeastSquares(RegressorMixin, FederatedEstimator):
 
     def _solve_by_parties(
         self, federation: Federation, y: Any, alpha: float, *, robust: bool = False
-    ) -> Totals:
+    ) -> linear_columns.Totals:
         """Set what the coordinator learns of a column partition; three rounds."""
-        check_choice("scores", self.get_params()["scores"], SCORES)
+        check_choice("scores", self.get_params()["scores"], linear_columns.SCORES)
         if self.get_params()["site_effects"]:
             raise DataError(
                 "On a column partition all silos have the same people, so that no silo "
                 "has an intercept of its own: leave out site_effects."
             )
         roles = Roles.of(federation, y)
-        found = fitted_by_parties(federation, roles, alpha=alpha, robust=robust)
+        found = linear_columns.fitted_by_parties(
+            federation, roles, alpha=alpha, robust=robust
+        )
         self.intercept_, self.r2_ = found.intercept, found.r2
         self.rmse_ = float(np.sqrt(found.residual / found.N))
         self.n_samples_ = found.N
@@ -229,7 +208,9 @@ class LeastSquares(RegressorMixin, FederatedEstimator):
             view = check_federation(self, X)
             if view.partition == "columns":
                 to = self.get_params()["scores"]
-                found = predicted_by_parties(self, view, to=to, kept_of=kept_of)
+                found = linear_columns.predicted_by_parties(
+                    self, view, to=to, kept_of=kept_of
+                )
                 return predicted_apart(self, view) if to == "parties" else found
             return self._roles.predictions(self, view, "gaussian", kept_of=kept_of)
         if kept_of and not has_intercept(self):
@@ -286,7 +267,7 @@ class LeastSquares(RegressorMixin, FederatedEstimator):
         check_response(y_true, self.response_)
         if self.get_params()["scores"] is None:
             raise DataError('scores=None: nobody may predict; choose "parties".')
-        return scored_by_parties(self, view, metric, kept_of=self.kept_)
+        return linear_columns.scored_by_parties(self, view, metric, kept_of=self.kept_)
 
     def _measure(
         self,
@@ -303,7 +284,9 @@ class LeastSquares(RegressorMixin, FederatedEstimator):
         )
 
     def _gather(self, federation: Federation) -> None:
-        coef, errors = shown_by_parties(federation, self.response_, kept_of=self.kept_)
+        coef, errors = linear_columns.shown_by_parties(
+            federation, self.response_, kept_of=self.kept_
+        )
         self.coef_ = coef
         if isinstance(self, LinearRegression):
             factor = self._error_factor(self.n_samples_, len(coef) + 1)
@@ -486,7 +469,6 @@ class LinearRegression(LeastSquares, Inference):
     _steps = (
         *(*LeastSquares._steps, local_score_products, local_profile_products),
         *(local_cluster_products, local_profile_cluster_products),
-        *(local_residual_products, own_robust_errors),
     )
     _kept_by_silos = ("coef_", "coef_se_")
 

@@ -47,6 +47,7 @@ from unpooled.models.linear_classifier import LinearClassifier, linear_steps
 from unpooled.models.metrics.predictions import predicted
 from unpooled.models.moments import complete
 from unpooled.models.parameter_checks import check_choice
+from unpooled.models.regression import newton
 from unpooled.models.regression.clusters import (
     RELEASED,
     check_clusters,
@@ -61,15 +62,6 @@ from unpooled.models.regression.inference import (
     has_intercept,
     in_units,
     unstandardised,
-)
-from unpooled.models.regression.newton import (
-    DEVIANCE,
-    GRADIENT,
-    INFORMATION,
-    PARAMETERS,
-    SCORE_PRODUCTS,
-    Evaluation,
-    maximised,
 )
 from unpooled.models.regression.regression_results import regression_exhibits
 from unpooled.models.regression.site_effects import (
@@ -97,8 +89,8 @@ _IN_SILO = {
 # As many times the rounds has a search by gradients.
 _MORE = 4
 _TAKES = {
-    "mean": PARAMETERS["mean"],
-    "scale": PARAMETERS["scale"],
+    "mean": newton.PARAMETERS["mean"],
+    "scale": newton.PARAMETERS["scale"],
     "theta": public("k l", "intercepts and coefficients of all classes but the first"),
     "classes": NAMES,
     "count": OPENED_SIZES,
@@ -108,9 +100,9 @@ _TAKES = {
 
 @summed(
     takes=_TAKES,
-    gradient=GRADIENT,
-    information=INFORMATION,
-    deviance=DEVIANCE,
+    gradient=newton.GRADIENT,
+    information=newton.INFORMATION,
+    deviance=newton.DEVIANCE,
     own=OWN_SIZES,
 )
 def local_working(
@@ -141,7 +133,7 @@ def local_working(
     }
 
 
-@summed(takes=_TAKES, gradient=GRADIENT, deviance=DEVIANCE, own=OWN_SIZES)
+@summed(takes=_TAKES, gradient=newton.GRADIENT, deviance=newton.DEVIANCE, own=OWN_SIZES)
 def local_gradient(
     X: Float[Array, "n p"],
     y: Shaped[Array, " n"],
@@ -162,7 +154,7 @@ def local_gradient(
     }
 
 
-@summed(takes=_TAKES, products=SCORE_PRODUCTS, own=OWN_SIZES)
+@summed(takes=_TAKES, products=newton.SCORE_PRODUCTS, own=OWN_SIZES)
 def local_score_products(
     X: Float[Array, "n p"],
     y: Shaped[Array, " n"],
@@ -440,23 +432,23 @@ class LogisticRegression(Inference, LinearClassifier):
         def at(theta: Float[Array, " m"]) -> dict[str, Any]:
             return common | {"theta": theta.reshape(k, length).copy()}
 
-        def evaluation(step: Step) -> Callable[[Float[Array, " m"]], Evaluation]:
-            def evaluate(theta: Float[Array, " m"]) -> Evaluation:
+        def evaluation(step: Step) -> Callable[[Float[Array, " m"]], newton.Evaluation]:
+            def evaluate(theta: Float[Array, " m"]) -> newton.Evaluation:
                 totals = federation.sum(step, **at(theta))
                 information = totals.get("information")
                 deviance = float(totals["deviance"])
-                return Evaluation(deviance, totals["gradient"], information)
+                return newton.Evaluation(deviance, totals["gradient"], information)
 
             return evaluate
 
         start = np.zeros((k, length))
-        values, columns = class_values(names), self._names_of(federation)
+        values, columns = class_values(names), federation.feature_names
         if own:
             columns = columns_within(columns)
         else:
             start[:, 0] = np.log(count[1:] / count[0])
             columns = ["intercept", *columns]
-        found = maximised(
+        found = newton.maximised(
             federation,
             evaluation(working),
             start.ravel(),
@@ -556,9 +548,6 @@ class LogisticRegression(Inference, LinearClassifier):
         arguments = {"coef": self.coef_}
         step = _IN_SILO[step.function.__name__]
         return predicted(self, method, view, step, names, arguments, kept_of=self.kept_)
-
-    def _names_of(self, federation: Federation) -> Sequence[str]:
-        return [str(name) for name in federation.feature_names]
 
     def to_sklearn(self) -> Any:
         """Return a fitted `sklearn.linear_model.LogisticRegression`."""

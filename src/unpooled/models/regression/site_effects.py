@@ -44,21 +44,13 @@ from unpooled.models.discriminant.classes import (
 )
 from unpooled.models.linear_classifier import positions, probabilities
 from unpooled.models.moments import MEAN, PRODUCTS, SQUARES, complete
+from unpooled.models.regression import newton
 from unpooled.models.regression.clusters import (
     RELEASED,
     cluster_products,
     split_clusters,
 )
 from unpooled.models.regression.families import FAMILIES, Family, no_intercept, ratio
-from unpooled.models.regression.newton import (
-    DEVIANCE,
-    GRADIENT,
-    INFORMATION,
-    PARAMETERS,
-    PEARSON,
-    SATURATED,
-    SCORE_PRODUCTS,
-)
 from unpooled.protocol.step import derived, kept, public, release, stays, summed
 from unpooled.protocol.view_operations import Rows
 
@@ -69,7 +61,7 @@ _OWN: dict[str, Any] = {
 }
 _OF_CLASSES = {
     "mean": MEAN,
-    "scale": PARAMETERS["scale"],
+    "scale": newton.PARAMETERS["scale"],
     "theta": public("k l", "coefficients of all classes but the first"),
     "classes": NAMES,
     "count": OPENED_SIZES,
@@ -112,12 +104,12 @@ def local_within_squares(
 
 @summed(
     by="party",
-    takes={**PARAMETERS, "width": "size m"},
-    gradient=GRADIENT,
-    information=INFORMATION,
-    deviance=DEVIANCE,
-    pearson=PEARSON,
-    saturated=SATURATED,
+    takes={**newton.PARAMETERS, "width": "size m"},
+    gradient=newton.GRADIENT,
+    information=newton.INFORMATION,
+    deviance=newton.DEVIANCE,
+    pearson=newton.PEARSON,
+    saturated=newton.SATURATED,
 )
 def local_profile(
     X: Float[Array, "n p"],
@@ -135,7 +127,11 @@ def local_profile(
     return kind.evaluated(Z, y, mu)
 
 
-@summed(by="party", takes={**PARAMETERS, "width": "size m"}, products=SCORE_PRODUCTS)
+@summed(
+    by="party",
+    takes={**newton.PARAMETERS, "width": "size m"},
+    products=newton.SCORE_PRODUCTS,
+)
 def local_profile_products(
     X: Float[Array, "n p"],
     *,
@@ -152,7 +148,7 @@ def local_profile_products(
     return {"products": scatter(kind.scores(Z, y, mu), np.zeros(width))}
 
 
-@summed(by="party", takes={**PARAMETERS, "width": "size m"}, **RELEASED)
+@summed(by="party", takes={**newton.PARAMETERS, "width": "size m"}, **RELEASED)
 def local_profile_cluster_products(
     X: Float[Array, "n p"],
     *,
@@ -234,9 +230,9 @@ def _profiled(
 @summed(
     by="party",
     takes=_OF_CLASSES,
-    gradient=GRADIENT,
-    information=INFORMATION,
-    deviance=DEVIANCE,
+    gradient=newton.GRADIENT,
+    information=newton.INFORMATION,
+    deviance=newton.DEVIANCE,
     own=OWN_SIZES,
 )
 def local_class_profile(
@@ -263,8 +259,8 @@ def local_class_profile(
 @summed(
     by="party",
     takes=_OF_CLASSES,
-    gradient=GRADIENT,
-    deviance=DEVIANCE,
+    gradient=newton.GRADIENT,
+    deviance=newton.DEVIANCE,
     own=OWN_SIZES,
 )
 def local_class_profile_gradient(
@@ -287,7 +283,7 @@ def local_class_profile_gradient(
     }
 
 
-@summed(by="party", takes=_OF_CLASSES, products=SCORE_PRODUCTS, own=OWN_SIZES)
+@summed(by="party", takes=_OF_CLASSES, products=newton.SCORE_PRODUCTS, own=OWN_SIZES)
 def local_class_profile_products(
     X: Float[Array, "n p"],
     y: Shaped[Array, " n"],

@@ -26,7 +26,7 @@ from unpooled.linalg.partial_least_squares import (
     leading_singular_pairs,
     with_positive_left_peaks,
 )
-from unpooled.linalg.whitening import whitened_cross, whitened_factors
+from unpooled.linalg.whitening import whitened_factors
 from unpooled.models.generalized_eigen import matrix_pairs
 from unpooled.models.generalized_eigen.diagnosis import Diagnosis
 from unpooled.models.generalized_eigen.generalized_eigen import diagnosis_of, roots
@@ -104,7 +104,8 @@ def whitened_views(
 ) -> Float[Array, "k q"]:
     """Return K_i of rows about the silo's own means."""
     Z = about_own_mean(X)
-    return whitened_cross(Z[:, x], Z[:, y], ridge)
+    left, right = whitened_factors(Z[:, x], Z[:, y], ridge)
+    return left @ right.T
 
 
 @final
