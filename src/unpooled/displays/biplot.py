@@ -1,12 +1,12 @@
 """Biplot without people: ellipses of classes or of all rows, and arrows of columns."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 
 from unpooled.arrays import Array, Float
-from unpooled.displays.canvas import given, square_axes
+from unpooled.displays.canvas import Display, given, square_axes
 from unpooled.displays.fitted import checked_pair, last_step, opened
 from unpooled.errors import DataError
 from unpooled.models.base import input_names
@@ -15,13 +15,9 @@ from unpooled.models.pca.pca import PCA
 from unpooled.models.pca.pca_results import MANY_COLUMNS, TOP, axis_labels
 from unpooled.results.plots.biplot import draw_biplot
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
-
 
 @final
-class BiplotDisplay:
+class BiplotDisplay(Display):
     """A biplot: means and spreads of rows in the plane of two components, and columns.
 
     No person is drawn. Make one with `from_estimator`.
@@ -66,8 +62,6 @@ class BiplotDisplay:
     """
 
     arrow_scale_: float
-    ax_: "Axes"
-    figure_: "Figure | SubFigure"
 
     def __init__(
         self,

@@ -1,12 +1,12 @@
 """Correlation circle: columns in the plane of two principal components."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 
 from unpooled.arrays import Array, Float
-from unpooled.displays.canvas import given, square_axes
+from unpooled.displays.canvas import Display, given, square_axes
 from unpooled.displays.fitted import checked_pair, last_step, opened
 from unpooled.errors import DataError
 from unpooled.models.base import input_names
@@ -15,13 +15,9 @@ from unpooled.models.pca.pca import PCA
 from unpooled.models.pca.pca_results import axis_labels, best_in_plane
 from unpooled.results.plots.scatter_plots import draw_correlation_circle
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
-
 
 @final
-class CorrelationCircleDisplay:
+class CorrelationCircleDisplay(Display):
     """Columns by their correlations with two components, within the unit circle.
 
     Make one with `from_estimator`.
@@ -52,9 +48,6 @@ class CorrelationCircleDisplay:
     variance that the component explains. The standard deviations were opened in the
     fit: nothing is asked of the silos.
     """
-
-    ax_: "Axes"
-    figure_: "Figure | SubFigure"
 
     def __init__(
         self,

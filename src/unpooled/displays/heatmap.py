@@ -1,12 +1,12 @@
 """Heatmap: covariances, correlations or loadings as coloured cells."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 
 from unpooled.arrays import Array, Float
-from unpooled.displays.canvas import figure_of, given
+from unpooled.displays.canvas import Display, figure_of, given
 from unpooled.displays.fitted import last_step, opened
 from unpooled.displays.loadings import weights_of_columns
 from unpooled.errors import DataError
@@ -25,16 +25,12 @@ from unpooled.models.pca.pca import PCA
 from unpooled.models.pca.pca_results import correlation_matrix
 from unpooled.results.plots.heatmap import draw_heatmap, heatmap_axes
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
-
 VALUES = ("loadings", "correlations", "covariances", "contributions", "cos2")
 VALUES += ("partial correlations",)
 
 
 @final
-class HeatmapDisplay:
+class HeatmapDisplay(Display):
     """A matrix as cells: blue above zero, orange below, stronger where larger.
 
     Make one with `from_estimator`.
@@ -57,9 +53,6 @@ class HeatmapDisplay:
     figure_ : Figure
         Of `ax_`.
     """
-
-    ax_: "Axes"
-    figure_: "Figure | SubFigure"
 
     def __init__(
         self, values: Float[Array, "r c"], rows: Sequence[str], columns: Sequence[str]

@@ -1,11 +1,11 @@
 """Histogram of one column over all silos."""
 
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 
 from unpooled.arrays import Array, Float, Int
-from unpooled.displays.canvas import figure_of, given
+from unpooled.displays.canvas import Display, figure_of, given
 from unpooled.displays.fitted import last_step
 from unpooled.errors import DataError
 from unpooled.models.base import input_names
@@ -14,15 +14,11 @@ from unpooled.models.preprocessing.k_bins_discretizer import KBinsDiscretizer
 from unpooled.results.plots.drawing import WIDTH, panel
 from unpooled.results.plots.histograms import draw_histogram
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
-
 _HEIGHT = 240
 
 
 @final
-class HistogramDisplay:
+class HistogramDisplay(Display):
     """Bins of a column as bars; those that are withheld are grey.
 
     Make one with `from_estimator`.
@@ -49,9 +45,6 @@ class HistogramDisplay:
     --------
     unpooled.Histogram : ``to_frame()`` has the numbers.
     """
-
-    ax_: "Axes"
-    figure_: "Figure | SubFigure"
 
     def __init__(
         self,
