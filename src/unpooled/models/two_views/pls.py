@@ -16,8 +16,9 @@ Lv et al., One-Shot Distributed Generalized Eigenvalue Problem (DGEP), 2022, sec
 2.4.
 """
 
+import abc
 from collections.abc import Mapping, Sequence
-from typing import Any, final
+from typing import Any, Literal, final
 
 import numpy as np
 
@@ -70,9 +71,8 @@ class PartialLeastSquares(TwoViews):
         shown_scores,
     )
     _exhibits = pls_exhibits
-    # Whether the scores of a pair are removed from both views before the next, or from
-    # neither; `PLSRegression` removes them from the first.
-    _deflates_both = False
+    # The views from which the scores of a pair are removed before the next one.
+    _deflates: Literal["neither", "both", "first"] = "neither"
 
     def __init__(
         self,
@@ -100,21 +100,26 @@ class PartialLeastSquares(TwoViews):
 
     def _fit(self, federation: Federation, y: Any) -> None:
         if federation.partition == "columns":
-            # The largest possible k is min(N, p, q).
-            widths = map(len, federation.columns_of.values())
-            most = min(int(federation.n_rows or 0), *widths)
-            k = component_count(self.n_components, most)
-            deflated = federation.parties if self._deflates_both else ()
-            self._fit_columns(federation, k, deflated=deflated)
+            self._fit_parties(federation, y)
             return
         both = self._pooled_means(federation, y)
         S = self._pooled_covariances(both, scale=bool(self.scale))
-        most = min(self.n_samples_, *S.xy.shape)
+        # Where the second view is not deflated its columns do not limit k.
+        sides = S.xy.shape[:1] if self._deflates == "first" else S.xy.shape
+        most = min(self.n_samples_, *sides)
         self._solve(S, component_count(self.n_components, most))
 
+    @abc.abstractmethod
     def _solve(self, S: Covariances, k: int) -> None:
         """Set k pairs of directions and what follows from them."""
-        raise NotImplementedError
+
+    def _fit_parties(self, federation: Federation, y: Any) -> None:
+        """Pair the columns of two parties, neither or both of which are deflated."""
+        widths = map(len, federation.columns_of.values())
+        most = min(int(federation.n_rows or 0), *widths)
+        k = component_count(self.n_components, most)
+        deflated = federation.parties if self._deflates == "both" else ()
+        self._fit_columns(federation, k, deflated=deflated)
 
     def _fit_columns(
         self, federation: Federation, k: int, *, deflated: Sequence[str]
@@ -368,7 +373,7 @@ class PLSCanonical(PartialLeastSquares, Predicting):
         ``algorithm="svd"`` it does not iterate either.
     """
 
-    _deflates_both = True
+    _deflates = "both"
 
     def _citation(self) -> Citation:
         return Citation(
