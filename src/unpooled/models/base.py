@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from unpooled.arrays import Array, Float
+from unpooled.arrays import Array, Float, Shaped
 from unpooled.coordinator.step_call import Needs
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
@@ -342,6 +342,22 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
                 ensure_all_finite="allow-nan" if self._missing else True,
             )
 
+    def _check_objects(self, X: Any) -> Shaped[Array, "n p"]:
+        """Check the shape of new rows that may hold text; return objects.
+
+        The columns of a data frame are found by their names.
+        """
+        check_is_fitted(self)
+        names = input_names(self)
+        frame = hasattr(X, "columns") and set(names) <= set(X.columns)
+        rows = np.array(X[names] if frame else X, dtype=object)
+        if rows.ndim != 2 or rows.shape[1] != len(names):
+            raise ValueError(
+                f"X has shape {rows.shape}, but {type(self).__name__} is expecting "
+                f"{len(names)} features as input."
+            )
+        return rows
+
     def _check_transformed(self, X: Any, width: int) -> Float[Array, "n q"]:
         """Check an array of rows as `transform` returns them, `width` columns."""
         check_is_fitted(self)
@@ -404,12 +420,13 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
         view = self._check_view(X)
         return view.derive(step, columns or view.feature_names, **arguments)
 
-    def _taught(self, twin: Any) -> Any:
-        """Copy all fitted attributes to a twin of another library, and return it."""
+    def _taught(self, twin: Any, names: Sequence[str] | None = None) -> Any:
+        """Copy fitted attributes, all or some, to a twin of another library."""
         check_is_fitted(self)
         for name in fitted_names(self):
-            value = getattr(self, name)
-            setattr(twin, name, value.copy() if isinstance(value, Array) else value)
+            if names is None or name in names:
+                value = getattr(self, name)
+                setattr(twin, name, value.copy() if isinstance(value, Array) else value)
         return twin
 
 

@@ -180,14 +180,7 @@ class FAMD(MultipleFactors):
             encoded = check_federation(self, view.with_part(coded, part))
             names = list(self.get_feature_names_out())
             return encoded.derive(component_scores, names, **arguments)
-        names = input_names(self)
-        frame = hasattr(X, "columns") and set(names) <= set(X.columns)
-        rows = np.asarray(X[names] if frame else X, dtype=object)
-        if rows.ndim != 2 or rows.shape[1] != len(names):
-            raise ValueError(
-                f"X has shape {rows.shape}, but FAMD is expecting {len(names)} "
-                f"features as input."
-            )
+        rows, names = self._check_objects(X), input_names(self)
         is_coded = np.isin(names, coded)
         numbers = rows[:, ~is_coded].astype(float)
         if not np.isfinite(numbers).all():

@@ -163,14 +163,7 @@ class DerivedColumns(TransformerMixin, FederatedEstimator):
             view = self._check_view(X)
             used, arguments = self._arguments(view.feature_names)
             return view.with_derived(derived_columns, used, self._made(), **arguments)
-        names = input_names(self)
-        frame = hasattr(X, "columns") and set(names) <= set(X.columns)
-        rows = np.asarray(X[names] if frame else X, dtype=object)
-        if rows.ndim != 2 or rows.shape[1] != len(names):
-            raise ValueError(
-                f"X has shape {rows.shape}, but DerivedColumns is expecting "
-                f"{len(names)} features as input."
-            )
+        rows, names = self._check_objects(X), input_names(self)
         used, arguments = self._arguments(names)
         compared = {
             one.columns[0] for one in self._expressions().values() if one.kind == EQUAL

@@ -536,16 +536,7 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
 
     def _transformed_objects(self, X: Any) -> Shaped[Array, "n q"]:
         """Return rows of numbers and names, filled."""
-        known = getattr(self, "feature_names_in_", None)
-        if hasattr(X, "columns") and known is not None and set(known) <= set(X.columns):
-            X = X[list(known)]
-        rows = np.array(X, dtype=object)
-        p = len(self.statistics_)
-        if rows.ndim != 2 or rows.shape[1] != p:
-            raise ValueError(
-                f"X has shape {rows.shape}, but SimpleImputer is expecting {p} "
-                f"features as input."
-            )
+        rows = self._check_objects(X)
         missing = np.zeros(rows.shape, bool)
         for j, statistic in enumerate(self.statistics_):
             if isinstance(statistic, str):

@@ -635,11 +635,6 @@ class IterativeImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
             twin.imputation_sequence_.append(triplet(j, others, model))
         twin.n_iter_ = self.n_iter_
         twin.n_features_with_missing_ = len(self._order())
-        return self._taught_names(twin)
-
-    def _taught_names(self, twin: Any) -> Any:
-        for name in ("n_features_in_", "feature_names_in_"):
-            if name in vars(self):
-                setattr(twin, name, getattr(self, name))
-                setattr(twin.initial_imputer_, name, getattr(self, name))
-        return twin
+        names = ("n_features_in_", "feature_names_in_")
+        self._taught(twin.initial_imputer_, names)
+        return self._taught(twin, names)

@@ -150,15 +150,7 @@ class CategoryEncoder(TransformerMixin, FederatedEstimator):
 
     def _codes_of_rows(self, X: Any, *, strict: bool) -> Float[Array, "n p"]:
         """Return the codes of rows at hand, checked against the fitted columns."""
-        known = getattr(self, "feature_names_in_", None)
-        if hasattr(X, "columns") and known is not None and set(known) <= set(X.columns):
-            X = X[list(known)]
-        rows = np.asarray(X, dtype=object)
-        if rows.ndim != 2 or rows.shape[1] != len(self.categories_):
-            raise ValueError(
-                f"X has shape {rows.shape}, but {type(self).__name__} is expecting "
-                f"{len(self.categories_)} features as input."
-            )
+        rows = self._check_objects(X)
         known_names = self.categories_ if strict else list[Array]()
         for j, names in enumerate(known_names):
             cells = {category_name(cell) for cell in rows[:, j].tolist()}

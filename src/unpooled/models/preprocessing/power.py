@@ -553,13 +553,9 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
 
         check_is_fitted(self)
         twin = sklearn.preprocessing.PowerTransformer(standardize=self.standardize)
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(self, name):
-                setattr(twin, name, getattr(self, name))
-        twin.lambdas_ = self.lambdas_.copy()
         if self.standardize:
             twin._scaler = self._sklearn_scaler()
-        return twin
+        return self._taught(twin, ("n_features_in_", "feature_names_in_", "lambdas_"))
 
     def _sklearn_scaler(self) -> Any:
         """Return the scaler that scikit-learn's PowerTransformer contains."""
