@@ -285,10 +285,9 @@ class GeneralizedEigen(
         X : (n, p) array-like or Federation
             A federation gives a view; nothing leaves a silo.
         """
-        if isinstance(X, Federation):
-            view, names = self._check_view(X), list(self.get_feature_names_out())
-            return view.derive(projected, names, vectors=self.eigenvectors_)
-        return projected(self._check_rows(X), vectors=self.eigenvectors_)
+        check_is_fitted(self)
+        names = list(self.get_feature_names_out())
+        return self._applied(X, projected, {"vectors": self.eigenvectors_}, names)
 
 
 def diagnosis_of(

@@ -531,12 +531,16 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
         if sample_weight is not None:
             raise DataError("MMVFL.score takes no sample_weight; rows count alike.")
         with view.calling(self, "score", **({} if y is None else {"y": y})):
-            words = self._class_words()
-            scores = view.sum(
-                local_scores, to="parties", kept_of=self.kept_, classes=words
-            )["scores"]
-            totals = view.sum(local_hits, classes=words, scores=scores)
+            totals = view.sum(local_hits, **self._judged(view))
         return float(totals["hits"]) / max(float(totals["judged"]), 1.0)
+
+    def _judged(self, view: Federation) -> dict[str, Any]:
+        """Return what the silos compare labels with: scores that they alone open."""
+        words = self._class_words()
+        scores = view.sum(
+            local_scores, to="parties", kept_of=self.kept_, classes=words
+        )["scores"]
+        return {"classes": words, "scores": scores}
 
     def class_hits(self, X: Any) -> Int[Array, " c"]:
         """Return how many rows of each class `predict` classifies correctly.
@@ -556,11 +560,7 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
         view = self._view(X)
         check_label(view, view.label)
         with view.calling(self, "class_hits"):
-            words = self._class_words()
-            scores = view.sum(
-                local_scores, to="parties", kept_of=self.kept_, classes=words
-            )["scores"]
-            totals = view.sum(local_class_hits, classes=words, scores=scores)
+            totals = view.sum(local_class_hits, **self._judged(view))
         # Where several silos have the label, each has counted the same rows.
         times = max(round(float(totals["judged"]) / max(view.n_rows or 0, 1)), 1)
         return np.rint(totals["hits"] / times).astype(np.int64)

@@ -54,13 +54,13 @@ from unpooled.models.regression.response import (
     predicted_response,
 )
 from unpooled.models.regression.site_effects import (
+    check_common_intercept,
     columns_within,
     local_profile,
     local_profile_cluster_products,
     local_profile_products,
     own_intercept,
     predicted_in_silo,
-    without_silo,
 )
 from unpooled.protocol.step import public, release, summed
 from unpooled.results.citations import Citation
@@ -467,8 +467,7 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
         if isinstance(X, Federation):
             view = check_federation(self, X)
             return self._roles.predictions(self, view, self.family, kept_of=kept_of)
-        if kept_of:
-            raise without_silo(self)
+        check_common_intercept(self)
         eta = self._check_rows(X) @ self.coef_ + self.intercept_
         if (offset is None) != (self.offset is None):
             raise DataError("Pass an offset where, and only where, the fit has one.")

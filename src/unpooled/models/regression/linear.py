@@ -48,7 +48,6 @@ from unpooled.models.regression.glm import (
 from unpooled.models.regression.inference import (
     COVARIANCE_TYPES,
     Inference,
-    has_intercept,
     unstandardised,
 )
 from unpooled.models.regression.regression_results import regression_exhibits
@@ -58,13 +57,13 @@ from unpooled.models.regression.response import (
     predicted_response,
 )
 from unpooled.models.regression.site_effects import (
+    check_common_intercept,
     columns_within,
     local_profile_cluster_products,
     local_profile_products,
     local_within_squares,
     own_intercept,
     predicted_in_silo,
-    without_silo,
 )
 from unpooled.results.citations import Citation
 
@@ -213,8 +212,7 @@ class LeastSquares(RegressorMixin, FederatedEstimator):
                 )
                 return predicted_apart(self, view) if to == "parties" else found
             return self._roles.predictions(self, view, "gaussian", kept_of=kept_of)
-        if kept_of and not has_intercept(self):
-            raise without_silo(self)
+        check_common_intercept(self)
         return self._check_rows(X) @ self.coef_ + self.intercept_
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
@@ -603,8 +601,7 @@ class LinearRegression(LeastSquares, Inference):
         import sklearn.linear_model
 
         check_is_fitted(self)
-        if not has_intercept(self):
-            raise without_silo(self)
+        check_common_intercept(self)
         return self._taught(sklearn.linear_model.LinearRegression())
 
 
@@ -715,6 +712,5 @@ class Ridge(LeastSquares):
         import sklearn.linear_model
 
         check_is_fitted(self)
-        if not has_intercept(self):
-            raise without_silo(self)
+        check_common_intercept(self)
         return self._taught(sklearn.linear_model.Ridge(self.alpha))

@@ -59,12 +59,12 @@ from unpooled.models.regression.glm import local_spread, standardisation
 from unpooled.models.regression.inference import (
     COVARIANCE_TYPES,
     Inference,
-    has_intercept,
     in_units,
     unstandardised,
 )
 from unpooled.models.regression.regression_results import regression_exhibits
 from unpooled.models.regression.site_effects import (
+    check_common_intercept,
     check_whole,
     classified_in_silo,
     columns_within,
@@ -75,7 +75,6 @@ from unpooled.models.regression.site_effects import (
     local_class_profile_products,
     own_class_intercepts,
     probable_in_silo,
-    without_silo,
 )
 from unpooled.protocol.step import Step, public, summed
 from unpooled.results.citations import Citation
@@ -534,8 +533,7 @@ class LogisticRegression(Inference, LinearClassifier):
         return np.kron(np.add.reduce(M[:, :, None] * M[:, None]), np.diag(weights))
 
     def _scores(self, X: Any) -> Float[Array, "n k"]:
-        if "kept_" in vars(self):
-            raise without_silo(self)
+        check_common_intercept(self)
         return super()._scores(X)
 
     def _predicted(
@@ -554,8 +552,7 @@ class LogisticRegression(Inference, LinearClassifier):
         import sklearn.linear_model
 
         check_is_fitted(self)
-        if not has_intercept(self):
-            raise without_silo(self)
+        check_common_intercept(self)
         return self._taught(sklearn.linear_model.LogisticRegression(C=self.C))
 
 

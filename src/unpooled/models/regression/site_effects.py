@@ -51,6 +51,7 @@ from unpooled.models.regression.clusters import (
     split_clusters,
 )
 from unpooled.models.regression.families import FAMILIES, Family, no_intercept, ratio
+from unpooled.models.regression.inference import has_intercept
 from unpooled.protocol.step import derived, kept, public, release, stays, summed
 from unpooled.protocol.view_operations import Rows
 
@@ -533,19 +534,14 @@ def check_whole(federation: Federation) -> None:
         )
 
 
-def without_silo(model: Any) -> DataError:
-    """Return the error for rows in one place, which have no silo.
-
-    Parameters
-    ----------
-    model : estimator
-        Fitted with `site_effects`.
-    """
-    return DataError(
-        f"This {type(model).__name__} has an own intercept for each silo, which stays "
-        f"there, so that an array of rows cannot be predicted here. Pass a federation "
-        f"of the same silos, or fit without site_effects."
-    )
+def check_common_intercept(model: Any) -> None:
+    """Refuse rows in one place, which have no silo, where silos have own intercepts."""
+    if not has_intercept(model):
+        raise DataError(
+            f"This {type(model).__name__} has an own intercept for each silo, which "
+            f"stays there, so that an array of rows cannot be predicted here. Pass a "
+            f"federation of the same silos, or fit without site_effects."
+        )
 
 
 def columns_within(names: Sequence[str]) -> list[str]:
