@@ -17,7 +17,7 @@ from numpy.testing import assert_allclose
 import unpooled as up
 from unpooled.arrays import Array
 from unpooled.errors import ConvergenceError, DataError, ReleaseRefusedError
-from unpooled.models.regression import glm
+from unpooled.models.regression import newton
 
 OPEN = {"max_leverage": 1.0}
 COLUMNS = ["age", "pressure"]
@@ -37,16 +37,16 @@ def tables() -> dict[str, pd.DataFrame]:
 
 
 @pytest.fixture
-def opened(monkeypatch) -> list[glm.Evaluation]:
+def opened(monkeypatch) -> list[newton.Evaluation]:
     """Keep the totals that the coordinator opens."""
-    found: list[glm.Evaluation] = []
-    make = glm.Evaluation
+    found: list[newton.Evaluation] = []
+    make = newton.Evaluation
 
-    def kept(*values: Any) -> glm.Evaluation:
+    def kept(*values: Any) -> newton.Evaluation:
         found.append(make(*values))
         return found[-1]
 
-    monkeypatch.setattr(glm, "Evaluation", kept)
+    monkeypatch.setattr(newton, "Evaluation", kept)
     return found
 
 

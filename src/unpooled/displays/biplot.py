@@ -1,26 +1,23 @@
 """Biplot without people: ellipses of classes or of all rows, and arrows of columns."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 
 from unpooled.arrays import Array, Float
-from unpooled.displays.canvas import given, square_axes
-from unpooled.displays.fitted import checked_pair, column_names, last_step, opened
+from unpooled.displays.canvas import Display, given, square_axes
+from unpooled.displays.fitted import checked_pair, last_step, opened
 from unpooled.errors import DataError
+from unpooled.models.base import input_names
 from unpooled.models.discriminant.discriminant import LinearDiscriminantAnalysis
 from unpooled.models.pca.pca import PCA
 from unpooled.models.pca.pca_results import MANY_COLUMNS, TOP, axis_labels
 from unpooled.results.plots.biplot import draw_biplot
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
-
 
 @final
-class BiplotDisplay:
+class BiplotDisplay(Display):
     """A biplot: means and spreads of rows in the plane of two components, and columns.
 
     No person is drawn. Make one with `from_estimator`.
@@ -65,8 +62,6 @@ class BiplotDisplay:
     """
 
     arrow_scale_: float
-    ax_: "Axes"
-    figure_: "Figure | SubFigure"
 
     def __init__(
         self,
@@ -126,7 +121,7 @@ class BiplotDisplay:
         if not 0 < coverage < 1:
             raise DataError(f"coverage={coverage!r} must lie between 0 and 1.")
         model = last_step(model)
-        names = column_names(model)
+        names = input_names(model)
         if isinstance(model, PCA):
             parts = _of_components(model, names, classes, components)
         elif isinstance(model, LinearDiscriminantAnalysis) and classes is None:
@@ -197,7 +192,7 @@ def _of_components(
             f"classes= is a fitted LinearDiscriminantAnalysis, whose class means are "
             f"drawn, not {type(groups).__name__}."
         )
-    if column_names(groups) != names:
+    if input_names(groups) != names:
         raise DataError(
             "classes= was fitted on other columns than the PCA. Fit both after the "
             "same steps."

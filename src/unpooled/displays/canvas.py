@@ -6,9 +6,24 @@ from unpooled.results.plots.drawing import WIDTH, name_colours, panel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
 
 SIDE = 380  # height of square pictures, in points
+
+
+class Display:
+    """A picture on one pair of axes, once it is drawn.
+
+    Attributes
+    ----------
+    ax_ : Axes
+        What was drawn on.
+    figure_ : Figure
+        Of `ax_`.
+    """
+
+    ax_: "Axes"
+    figure_: "Figure | SubFigure"
 
 
 def figure_of(height: int | float) -> "Figure":

@@ -1,24 +1,20 @@
 """Confusion matrix: rows by class and predicted class, as coloured cells."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 
 from unpooled.arrays import Array, Float, Shaped
-from unpooled.displays.canvas import figure_of, given
+from unpooled.displays.canvas import Display, figure_of, given
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.models.metrics.classification import check_normalize, confusion
 from unpooled.results.plots.confusion_plots import confusion_axes, draw_confusion
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
-
 
 @final
-class ConfusionMatrixDisplay:
+class ConfusionMatrixDisplay(Display):
     """How many rows of each class are predicted as each class.
 
     Make one with `from_estimator` or `from_predictions`.
@@ -52,8 +48,6 @@ class ConfusionMatrixDisplay:
     """
 
     text_: Shaped[Array, "c c"]
-    ax_: "Axes"
-    figure_: "Figure | SubFigure"
 
     def __init__(
         self, confusion_matrix: Any, *, display_labels: Sequence[Any] | None = None

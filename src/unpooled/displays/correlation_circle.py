@@ -1,26 +1,23 @@
 """Correlation circle: columns in the plane of two principal components."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 
 from unpooled.arrays import Array, Float
-from unpooled.displays.canvas import given, square_axes
-from unpooled.displays.fitted import checked_pair, column_names, last_step, opened
+from unpooled.displays.canvas import Display, given, square_axes
+from unpooled.displays.fitted import checked_pair, last_step, opened
 from unpooled.errors import DataError
+from unpooled.models.base import input_names
 from unpooled.models.pca.column_measures import column_variances, correlations
 from unpooled.models.pca.pca import PCA
 from unpooled.models.pca.pca_results import axis_labels, best_in_plane
 from unpooled.results.plots.scatter_plots import draw_correlation_circle
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
-
 
 @final
-class CorrelationCircleDisplay:
+class CorrelationCircleDisplay(Display):
     """Columns by their correlations with two components, within the unit circle.
 
     Make one with `from_estimator`.
@@ -51,9 +48,6 @@ class CorrelationCircleDisplay:
     variance that the component explains. The standard deviations were opened in the
     fit: nothing is asked of the silos.
     """
-
-    ax_: "Axes"
-    figure_: "Figure | SubFigure"
 
     def __init__(
         self,
@@ -106,7 +100,7 @@ class CorrelationCircleDisplay:
             )
         spread = model.explained_variance_[[i, j]]
         r = correlations(loadings[[i, j]], spread, variance)
-        shown, names = best_in_plane(r), column_names(model)
+        shown, names = best_in_plane(r), input_names(model)
         first, second = axis_labels(model, (i, j))
         return cls(r[:, shown].T, [names[q] for q in shown], (first, second)).plot(
             ax=ax

@@ -43,14 +43,6 @@ def opened(model: Any, name: str, display: str) -> Any:
     raise DataError(f"{display} draws {name}, which this {kind} does not have.")
 
 
-def column_names(model: Any) -> list[str]:
-    """Return the names of the columns that a model was fitted on; x0, x1 without."""
-    names = vars(model).get("feature_names_in_")
-    if names is None:
-        names = [f"x{j}" for j in range(model.n_features_in_)]
-    return [str(name) for name in names]
-
-
 def checked_pair(components: Any, k: int, display: str) -> tuple[int, int]:
     """Return the positions of two components; refuse others.
 

@@ -1,11 +1,11 @@
 """Forest plot of a coefficient: each silo's own, those combined, the pooled one."""
 
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 
 from unpooled.arrays import Array, Float
-from unpooled.displays.canvas import figure_of, given
+from unpooled.displays.canvas import Display, figure_of, given
 from unpooled.displays.fitted import last_step
 from unpooled.errors import DataError
 from unpooled.models.regression.meta_analysis import MetaAnalysis
@@ -13,13 +13,9 @@ from unpooled.models.regression.meta_analysis_results import lines_of
 from unpooled.results.plots.drawing import WIDTH, panel
 from unpooled.results.plots.forest import draw_forest
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
-
 
 @final
-class ForestDisplay:
+class ForestDisplay(Display):
     """Estimates with 95 % intervals below each other. Make one with `from_estimator`.
 
     Parameters
@@ -42,9 +38,6 @@ class ForestDisplay:
     figure_ : Figure
         Of `ax_`.
     """
-
-    ax_: "Axes"
-    figure_: "Figure | SubFigure"
 
     def __init__(
         self,

@@ -1,16 +1,17 @@
 """Heatmap: covariances, correlations or loadings as coloured cells."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 
 from unpooled.arrays import Array, Float
-from unpooled.displays.canvas import figure_of, given
-from unpooled.displays.fitted import column_names, last_step, opened
+from unpooled.displays.canvas import Display, figure_of, given
+from unpooled.displays.fitted import last_step, opened
 from unpooled.displays.loadings import weights_of_columns
 from unpooled.errors import DataError
 from unpooled.linalg.correlations import clustered_order
+from unpooled.models.base import input_names
 from unpooled.models.correlation.correlation import Correlation
 from unpooled.models.discriminant.discriminant import LinearDiscriminantAnalysis
 from unpooled.models.parameter_checks import check_choice
@@ -24,16 +25,12 @@ from unpooled.models.pca.pca import PCA
 from unpooled.models.pca.pca_results import correlation_matrix
 from unpooled.results.plots.heatmap import draw_heatmap, heatmap_axes
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
-
 VALUES = ("loadings", "correlations", "covariances", "contributions", "cos2")
 VALUES += ("partial correlations",)
 
 
 @final
-class HeatmapDisplay:
+class HeatmapDisplay(Display):
     """A matrix as cells: blue above zero, orange below, stronger where larger.
 
     Make one with `from_estimator`.
@@ -56,9 +53,6 @@ class HeatmapDisplay:
     figure_ : Figure
         Of `ax_`.
     """
-
-    ax_: "Axes"
-    figure_: "Figure | SubFigure"
 
     def __init__(
         self, values: Float[Array, "r c"], rows: Sequence[str], columns: Sequence[str]
@@ -100,7 +94,7 @@ class HeatmapDisplay:
             Nothing is asked of them.
         """
         model = last_step(model)
-        names = column_names(model)
+        names = input_names(model)
         of_pairs = isinstance(model, Correlation)
         values = values or ("correlations" if of_pairs else "loadings")
         check_choice("values", values, VALUES)

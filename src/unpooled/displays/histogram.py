@@ -1,27 +1,24 @@
 """Histogram of one column over all silos."""
 
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 
 from unpooled.arrays import Array, Float, Int
-from unpooled.displays.canvas import figure_of, given
+from unpooled.displays.canvas import Display, figure_of, given
 from unpooled.displays.fitted import last_step
 from unpooled.errors import DataError
+from unpooled.models.base import input_names
 from unpooled.models.description.histogram import Histogram
 from unpooled.models.preprocessing.k_bins_discretizer import KBinsDiscretizer
 from unpooled.results.plots.drawing import WIDTH, panel
 from unpooled.results.plots.histograms import draw_histogram
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
-
 _HEIGHT = 240
 
 
 @final
-class HistogramDisplay:
+class HistogramDisplay(Display):
     """Bins of a column as bars; those that are withheld are grey.
 
     Make one with `from_estimator`.
@@ -48,9 +45,6 @@ class HistogramDisplay:
     --------
     unpooled.Histogram : ``to_frame()`` has the numbers.
     """
-
-    ax_: "Axes"
-    figure_: "Figure | SubFigure"
 
     def __init__(
         self,
@@ -92,10 +86,7 @@ class HistogramDisplay:
         if isinstance(model, Histogram):
             counts, names = model.counts_, model.columns_
         elif isinstance(model, KBinsDiscretizer) and model.strategy == "uniform":
-            known = vars(model).get("feature_names_in_")
-            p = model.n_features_in_
-            names = [f"x{j}" for j in range(p)] if known is None else list(known)
-            counts = model.bin_counts_
+            counts, names = model.bin_counts_, input_names(model)
         else:
             raise DataError(
                 f"{cls.__name__} draws a Histogram, or a KBinsDiscretizer with "

@@ -7,8 +7,9 @@ import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.displays.canvas import figure_of, given
-from unpooled.displays.fitted import column_names, last_step, opened
+from unpooled.displays.fitted import last_step, opened
 from unpooled.errors import DataError
+from unpooled.models.base import input_names
 from unpooled.models.generalized_eigen.generalized_eigen import GeneralizedEigen
 from unpooled.models.pca.standard_errors import NORMAL_95
 from unpooled.results.plots.charts import draw_loadings, loadings_panels
@@ -109,7 +110,7 @@ class LoadingsDisplay:
                 f"components={components!r} must be positions from 0 to "
                 f"{len(weights) - 1}."
             )
-        drawn, names = weights[chosen], column_names(model)
+        drawn, names = weights[chosen], input_names(model)
         errors = vars(model).get("components_se_")
         errors = None if errors is None else errors[chosen]
         if len(names) > max_columns:

@@ -13,7 +13,7 @@ import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
-from unpooled.linalg.eigen import symmetric_eigenpairs, with_positive_peaks
+from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.settled import orthonormal_basis
 
 # As a paper cites it, for the methods of the models that use the algorithms.
@@ -22,14 +22,6 @@ DGEP = (
     "problem (DGEP): concept, algorithm and experiments. Applied Sciences 2022; 12: "
     "5128."
 )
-
-
-def top_eigenvectors(M: Float[Array, "p p"], k: int) -> Float[Array, "p k"]:
-    """Return the eigenvectors of the `k` largest eigenvalues.
-
-    In each, the entry of largest magnitude is positive.
-    """
-    return symmetric_eigenpairs(M, k)[1]
 
 
 def power_eigenvectors(

@@ -187,6 +187,13 @@ def inverse_root(
     return (vectors * roots) @ vectors.T
 
 
+def span_angles(V: Float[Array, "p k"], U: Float[Array, "p k"]) -> Float[Array, " k"]:
+    """Return largest principal angles of the first 1, ..., k columns, in degrees."""
+    spans = range(1, V.shape[1] + 1)
+    largest = [scipy.linalg.subspace_angles(V[:, :j], U[:, :j])[0] for j in spans]
+    return np.degrees(np.array(largest))
+
+
 def largest_sine(ours: Float[Array, "p k"], exact: Float[Array, "p k"]) -> float:
     """Return the sine of the largest principal angle between two column spaces."""
     return float(np.sin(scipy.linalg.subspace_angles(ours, exact).max()))

@@ -10,26 +10,10 @@ import scipy.linalg
 from unpooled.arrays import Array, Float
 
 
-def whitened_cross(
-    X: Float[Array, "n p"], Y: Float[Array, "n q"], ridge: float
-) -> Float[Array, "p q"]:
-    """Return ``(XᵀX + r I)^(-1/2) XᵀY (YᵀY + r I)^(-1/2)``.
-
-    Parameters
-    ----------
-    X, Y : (n, p) and (n, q) arrays
-        Centred rows of two views.
-    ridge : float
-        r; with 0 the roots are pseudo-inverse.
-    """
-    left, right = whitened_factors(X, Y, ridge)
-    return left @ right.T
-
-
 def whitened_factors(
     X: Float[Array, "n p"], Y: Float[Array, "n q"], ridge: float
 ) -> tuple[Float[Array, "p l"], Float[Array, "q l"]]:
-    """Return factors whose product, ``left @ right.T``, is `whitened_cross`.
+    """Return factors of ``(XᵀX + r I)^(-1/2) XᵀY (YᵀY + r I)^(-1/2)``.
 
     Their number of columns l is the rank of the product. Columns are in descending
     order of length, which is the same in both factors.

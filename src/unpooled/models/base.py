@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from unpooled.arrays import Array, Float
+from unpooled.arrays import Array, Float, Shaped
 from unpooled.coordinator.step_call import Needs
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
@@ -246,13 +246,10 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
         column partition, the summary has what was read before.
         """
         check_is_fitted(self)
-        names = vars(self).get("feature_names_in_")
-        if names is None:
-            names = [f"x{j}" for j in range(vars(self).get("n_features_in_", 0))]
         # A copy is without its federation, so that it cannot ask the silos.
         alone = copy.copy(self)
         try:
-            exhibits = alone._exhibits_with([str(name) for name in names], later)
+            exhibits = alone._exhibits_with(input_names(self), later)
         except DataError:
             # Of attributes that the silos keep. The others can be listed.
             exhibits = []
@@ -263,7 +260,7 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
             exhibits.append(kept_in_silos())
         return Summary(title_of(self), exhibits)
 
-    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
+    def _exhibits(self, columns: Sequence[str], /) -> list[Exhibit]:
         """Return the results as tables, pictures and sentences.
 
         Parameters
@@ -297,7 +294,7 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
         return METRICS[metric](y_true, getattr(self, predicts)(federation), **others)
 
     def _exhibits_with(
-        self, columns: Sequence[str], later: Sequence[Any]
+        self, columns: Sequence[str], later: Sequence[Any], /
     ) -> list[Exhibit]:
         """Return `_exhibits`, with what the steps after this one tell of it."""
         return self._exhibits(columns)
@@ -345,6 +342,22 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
                 ensure_all_finite="allow-nan" if self._missing else True,
             )
 
+    def _check_objects(self, X: Any) -> Shaped[Array, "n p"]:
+        """Check the shape of new rows that may hold text; return objects.
+
+        The columns of a data frame are found by their names.
+        """
+        check_is_fitted(self)
+        names = input_names(self)
+        frame = hasattr(X, "columns") and set(names) <= set(X.columns)
+        rows = np.array(X[names] if frame else X, dtype=object)
+        if rows.ndim != 2 or rows.shape[1] != len(names):
+            raise ValueError(
+                f"X has shape {rows.shape}, but {type(self).__name__} is expecting "
+                f"{len(names)} features as input."
+            )
+        return rows
+
     def _check_transformed(self, X: Any, width: int) -> Float[Array, "n q"]:
         """Check an array of rows as `transform` returns them, `width` columns."""
         check_is_fitted(self)
@@ -382,11 +395,38 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
             return federation
         return federation.select(list(names))
 
-    def _taught(self, twin: Any) -> Any:
-        """Copy all fitted attributes to a twin of another library, and return it."""
+    def _applied(
+        self,
+        X: Any,
+        step: Step,
+        arguments: Mapping[str, Any],
+        columns: Sequence[str] | None = None,
+    ) -> Any:
+        """Return rows as a step transforms them, or the view of a federation by it.
+
+        Parameters
+        ----------
+        X : (n, p) array-like or Federation
+            By rows.
+        step : Step
+            Declared with `derived`.
+        arguments : mapping of str to object
+            The step's arguments.
+        columns : sequence of str, optional
+            Names of the columns that it makes; as they were when omitted.
+        """
+        if not isinstance(X, Federation):
+            return step(self._check_rows(X), **arguments)
+        view = self._check_view(X)
+        return view.derive(step, columns or view.feature_names, **arguments)
+
+    def _taught(self, twin: Any, names: Sequence[str] | None = None) -> Any:
+        """Copy fitted attributes, all or some, to a twin of another library."""
+        check_is_fitted(self)
         for name in fitted_names(self):
-            value = getattr(self, name)
-            setattr(twin, name, value.copy() if isinstance(value, Array) else value)
+            if names is None or name in names:
+                value = getattr(self, name)
+                setattr(twin, name, value.copy() if isinstance(value, Array) else value)
         return twin
 
 
@@ -404,6 +444,17 @@ def described(federation: Federation, columns: Sequence[str]) -> Federation:
     columns_of = {party: own for party, own in by_party.items() if own}
     view.layout = replace(federation.layout, columns_of=columns_of)
     return view
+
+
+def input_names(model: Any, given: Sequence[Any] | None = None) -> list[str]:
+    """Return the names of the columns of a fit: those `given`, or x0, x1, ...
+
+    Those `given` are for tables without names.
+    """
+    known = vars(model).get("feature_names_in_") if given is None else given
+    if known is None:
+        known = [f"x{j}" for j in range(vars(model).get("n_features_in_", 0))]
+    return [str(name) for name in known]
 
 
 def fitted_names(model: Any) -> list[str]:

@@ -148,16 +148,12 @@ def scaled_row_space(
     """
     squares = federation.sum(local_spread, mean=mean)["squares"]
     scale = deviations(squares, mean, N)
-    V = _scaled_block(scale, N)
+    rng = np.random.default_rng(0)
+    V = rng.standard_normal((len(scale), N + 7)) / scale[:, None]
     image = federation.sum(local_span, mean=mean, squares=squares, V=V)["image"]
     if federation.coordinator.planned:
         image = np.eye(*image.shape)
     return _range(image / scale[:, None], N - 1)[0], scale
-
-
-def _scaled_block(scale: Float[Array, " p"], N: int) -> Float[Array, "p l"]:
-    V = np.random.default_rng(0).standard_normal((len(scale), N + 7))
-    return V / scale[:, None]
 
 
 def _range(

@@ -14,15 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, final
 
-from unpooled.results.formats import (
-    degrees_of_freedom,
-    duration,
-    left_out,
-    number,
-    per_cent,
-    probability,
-    signed,
-)
+from unpooled.results import formats
 
 # A page or a terminal shows at most this many rows of a table; files have all.
 MOST_ROWS = 30
@@ -47,19 +39,19 @@ def _setting(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}"
-    return number(value) if isinstance(value, float) else str(value)
+    return formats.number(value) if isinstance(value, float) else str(value)
 
 
 _WRITERS: Mapping[str, Callable[[Any], str]] = {
     "text": str,
     "figures": str,
-    "number": number,
-    "signed": signed,
-    "share": per_cent,
-    "p-value": probability,
+    "number": formats.number,
+    "signed": formats.signed,
+    "share": formats.per_cent,
+    "p-value": formats.probability,
     "count": lambda n: f"{n:,.0f}",
-    "df": degrees_of_freedom,
-    "seconds": duration,
+    "df": formats.degrees_of_freedom,
+    "seconds": formats.duration,
     "setting": _setting,
 }
 
@@ -166,7 +158,7 @@ class Table:
     @property
     def notes(self) -> str:
         """The note, and how many rows are not shown."""
-        rest = left_out(len(self.shown), len(self.rows), self.items, self.which)
+        rest = formats.left_out(len(self.shown), len(self.rows), self.items, self.which)
         return " ".join(filter(None, (self.note, rest)))
 
     def column(self, key: str) -> list[Value]:

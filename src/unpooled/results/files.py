@@ -14,14 +14,14 @@ import io
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
 from unpooled.data.atomic_file import replacing
 from unpooled.errors import DataError
-from unpooled.results.exhibits import Table, Value
+from unpooled.results.exhibits import Value
 from unpooled.results.formats import clean
 from unpooled.results.plots.image_files import images
 from unpooled.results.summary import Summary
@@ -139,7 +139,7 @@ def write_xlsx(folder: Path, steps: Sequence[StepResults]) -> Path:
             found.number_format = "0.0%"
         return found
 
-    for one, table in _tables(steps):
+    for one, table in [(s, t) for s in steps for t in s.summary.tables.values()]:
         sheet = book.create_sheet(_sheet_name(f"{one.step}.{table.name}", taken))
         heads = [cell(sheet, column.heading) for column in table.columns]
         for head in heads:
@@ -153,12 +153,6 @@ def write_xlsx(folder: Path, steps: Sequence[StepResults]) -> Path:
     stream = io.BytesIO()
     book.save(stream)
     return _write(folder / "results.xlsx", stream.getvalue())
-
-
-def _tables(steps: Sequence[StepResults]) -> Iterator[tuple[StepResults, Table]]:
-    for one in steps:
-        for table in one.summary.tables.values():
-            yield one, table
 
 
 def _record(one: StepResults) -> dict[str, Any]:

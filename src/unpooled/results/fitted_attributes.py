@@ -57,6 +57,11 @@ def kept_in_silos() -> Exhibit:
     return Exhibit("Kept in the silos", text)
 
 
+def numbered(k: int, kind: Kind = "number", key: str = "component") -> list[Column]:
+    """Return the heads of k columns of numbers: "1", with the key "component_1", ..."""
+    return [Column(f"{j + 1}", kind, f"{key}_{j + 1}") for j in range(k)]
+
+
 def by_component(
     name: str, heading: str, values: Any, first: str = "Component"
 ) -> Table:

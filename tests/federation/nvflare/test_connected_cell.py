@@ -40,6 +40,7 @@ def running(program, *arguments):
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
         try:
+            assert process.stdout is not None
             yield process.stdout.readline().strip()
         finally:
             process.kill()

@@ -24,7 +24,7 @@ Fisher, On the probable error of a coefficient of correlation deduced from a sma
 sample, Metron 1 (1921): the confidence intervals.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, final
 
 import numpy as np
@@ -45,7 +45,6 @@ from unpooled.models.moments import pooled_mean, pooled_scatter
 from unpooled.models.parameter_checks import check_choice
 from unpooled.protocol.step import public, release, stays, summed
 from unpooled.results.citations import Citation
-from unpooled.results.exhibits import Exhibit
 
 MISSING = ("complete", "pairwise")
 
@@ -218,15 +217,13 @@ class Correlation(FederatedEstimator):
         "partial_correlation_": None,
     }
     _steps = (moments.local_total, moments.local_squares, moments.local_scatter)
+    _exhibits = correlation_exhibits
 
     def __init__(
         self, missing: str = "complete", *, confidence_level: Any = 0.95
     ) -> None:
         self.missing = missing
         self.confidence_level = confidence_level
-
-    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        return correlation_exhibits(self, columns)
 
     def _citation(self) -> Citation:
         rows = "complete rows"

@@ -8,6 +8,7 @@ import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.results.exhibits import Column, Exhibit, Kind, Picture, Table
+from unpooled.results.fitted_attributes import numbered
 from unpooled.results.formats import counted, per_cent
 from unpooled.results.plots import scatter_plots
 
@@ -191,8 +192,7 @@ def _measures(model: Any, names: Sequence[str]) -> list[Exhibit]:
 
 
 def _heads(first: str, kind: Kind, k: int) -> tuple[Column, ...]:
-    heads = [Column(f"{i + 1}", kind, f"component_{i + 1}") for i in range(k)]
-    return (Column(first), *heads)
+    return Column(first), *numbered(k, kind)
 
 
 def _rows(

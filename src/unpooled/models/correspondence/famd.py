@@ -9,11 +9,10 @@ Numbers have variance 1, and a column of categories the inertia of its categorie
 that neither kind outweighs the other.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, final
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array, Float
@@ -21,24 +20,19 @@ from unpooled.coordinator.step_call import Needs
 from unpooled.data.columns import listing
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.models.base import FederatedEstimator, check_federation
+from unpooled.models.base import check_federation, input_names
 from unpooled.models.correspondence.correspondence_results import famd_exhibits
 from unpooled.models.correspondence.indicators import (
-    component_names,
+    MultipleFactors,
     component_scores,
-    fitted_encoder,
     inertia,
     pooled_moments,
 )
-from unpooled.models.moments import local_scatter, local_squares, local_total
-from unpooled.models.preprocessing.agreed_categories import local_categories
-from unpooled.models.preprocessing.one_hot_encoder import OneHotEncoder
 from unpooled.results.citations import Citation
-from unpooled.results.exhibits import Exhibit
 
 
 @final
-class FAMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator):
+class FAMD(MultipleFactors):
     """Factor analysis of mixed data: components of numbers and categories.
 
     Parameters
@@ -105,47 +99,21 @@ class FAMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator
     Pagès, Multiple Factor Analysis by Example Using R, CRC Press, 2014, chapter 3.
     """
 
-    eigenvalues_: Float[Array, " k"]
-    explained_inertia_ratio_: Float[Array, " k"]
-    category_coordinates_: Float[Array, "j k"]
     contributions_: Float[Array, "l k"]
     cos2_: Float[Array, "l k"]
-    encoder_: OneHotEncoder
 
-    _missing = True
-    _reads_categories = True
     _estimates: Mapping[str, int | None] = {
         "eigenvalues_": None,
         "explained_inertia_ratio_": None,
         "category_coordinates_": 1,
         "correlations_": 1,
     }
-    _steps = (
-        local_categories,
-        local_total,
-        local_squares,
-        local_scatter,
-        component_scores,
-    )
-
-    def __init__(
-        self,
-        n_components: Any = 2,
-        *,
-        min_frequency: Any = 5,
-        missing: Any = "category",
-    ) -> None:
-        self.n_components = n_components
-        self.min_frequency = min_frequency
-        self.missing = missing
+    _exhibits = famd_exhibits
 
     def needs(self) -> Needs:
         """Return what the model needs of the cells of its columns, for plans."""
         # Cells of categories may be missing, and `_missing` lets such rows pass.
         return Needs(complete=True)
-
-    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        return famd_exhibits(self, columns)
 
     def _citation(self) -> Citation:
         return Citation(
@@ -165,7 +133,7 @@ class FAMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator
                 f"name columns of categories (simulate(..., categorical=[...]))."
             )
         categories = federation.select(coded)
-        self.encoder_ = fitted_encoder(categories, self.min_frequency, self.missing)
+        self.encoder_ = self._fitted_encoder(categories)
         encoded = federation.with_part(coded, self.encoder_.transform(categories))
         pooled = pooled_moments(check_federation(self, encoded))
         p, J = len(numbers), len(pooled.names) - len(numbers)
@@ -183,9 +151,7 @@ class FAMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator
         kept = λ[: V.shape[1]]
         self.n_samples_, self.n_numeric_, self.mean_ = pooled.N, p, mean
         self.variables_ = np.array(pooled.names, dtype=object)
-        self.eigenvalues_ = kept
-        self.total_inertia_ = float(np.trace(C))
-        self.explained_inertia_ratio_ = kept / self.total_inertia_
+        self._set_inertia(C, kept)
         self.weights_ = V * scale[:, None]
         self.correlations_ = V[:p] * np.sqrt(kept)
         self.category_coordinates_ = V[p:] * scale[p:, None] * kept
@@ -195,10 +161,6 @@ class FAMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator
         far = np.where(far > 0, far, np.inf)
         of_categories = self.category_coordinates_**2 / far[:, None]
         self.cos2_ = np.vstack([self.correlations_**2, of_categories])
-
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.eigenvalues_)
 
     def transform(self, X: Any) -> Any:
         """Return the coordinates of rows on the components.
@@ -216,20 +178,9 @@ class FAMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator
             view = self._check_view(X)
             part = self.encoder_.transform(view.select(coded))
             encoded = check_federation(self, view.with_part(coded, part))
-            names = component_names("famd", self._n_features_out)
+            names = list(self.get_feature_names_out())
             return encoded.derive(component_scores, names, **arguments)
-        known = getattr(self, "feature_names_in_", None)
-        every = (
-            [f"x{j}" for j in range(self.n_features_in_)] if known is None else known
-        )
-        names = [str(name) for name in every]
-        frame = hasattr(X, "columns") and set(names) <= set(X.columns)
-        rows = np.asarray(X[names] if frame else X, dtype=object)
-        if rows.ndim != 2 or rows.shape[1] != len(names):
-            raise ValueError(
-                f"X has shape {rows.shape}, but FAMD is expecting {len(names)} "
-                f"features as input."
-            )
+        rows, names = self._check_objects(X), input_names(self)
         is_coded = np.isin(names, coded)
         numbers = rows[:, ~is_coded].astype(float)
         if not np.isfinite(numbers).all():

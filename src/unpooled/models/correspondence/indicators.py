@@ -6,18 +6,26 @@ round     sums of squares about the means
 round     the scatter S
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from unpooled.arrays import Array, Float
 from unpooled.data.columns import listing
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.eigen import leading_eigenpairs
-from unpooled.models.moments import pooled_mean, pooled_scatter
+from unpooled.models.base import FederatedEstimator
+from unpooled.models.moments import (
+    local_scatter,
+    local_squares,
+    local_total,
+    pooled_mean,
+    pooled_scatter,
+)
+from unpooled.models.preprocessing.agreed_categories import local_categories
 from unpooled.models.preprocessing.one_hot_encoder import OneHotEncoder
 from unpooled.protocol.step import derived, public
 
@@ -58,35 +66,73 @@ class Pooled:
     names: tuple[str, ...]
 
 
-def fitted_encoder(
-    federation: Federation, min_frequency: Any, missing: Any
-) -> OneHotEncoder:
-    """Return an encoder of a view's categories.
+class MultipleFactors(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator
+):
+    """Components of indicators of categories, and of numbers beside them.
 
-    Parameters
+    Attributes
     ----------
-    federation : Federation
-        A view of columns of categories. The model that asks lists `local_categories`
-        in `_steps`.
-    min_frequency : int, float or None
-        As of `OneHotEncoder`.
-    missing : {"category", "refuse"}
-        Whether missing cells are a category of their own, or an error.
+    eigenvalues_ : (k,) array
+        Principal inertias, in descending order.
+    total_inertia_ : float
+        Of all components.
+    explained_inertia_ratio_ : (k,) array
+        Shares of the total inertia.
+    encoder_ : OneHotEncoder
+        Of the columns of categories.
     """
-    if missing not in ("category", "refuse"):
-        raise DataError(f'missing={missing!r}; choose "category" or "refuse".')
-    encoder = OneHotEncoder(min_frequency=min_frequency)
-    # Not `fit`, so that the rounds are those of the model that asks.
-    encoder._fit(federation, None)
-    encoder.n_features_in_ = federation.n_features
-    encoder.feature_names_in_ = np.array(federation.feature_names, dtype=object)
-    n_missing = dict(zip(federation.feature_names, encoder.n_missing_, strict=True))
-    if missing == "refuse" and any(n_missing.values()):
-        raise DataError(
-            f"Cells are missing in {listing([n for n in n_missing if n_missing[n]])}. "
-            f'Leave such rows out, or let them be a category: missing="category".'
-        )
-    return encoder
+
+    eigenvalues_: Float[Array, " k"]
+    explained_inertia_ratio_: Float[Array, " k"]
+    category_coordinates_: Float[Array, "j k"]
+    encoder_: OneHotEncoder
+
+    _missing = True
+    _reads_categories = True
+    _steps = (
+        *(local_categories, local_total, local_squares, local_scatter),
+        component_scores,
+    )
+
+    def __init__(
+        self,
+        n_components: Any = 2,
+        *,
+        min_frequency: Any = 5,
+        missing: Any = "category",
+    ) -> None:
+        self.n_components = n_components
+        self.min_frequency = min_frequency
+        self.missing = missing
+
+    def _fitted_encoder(self, federation: Federation) -> OneHotEncoder:
+        """Return an encoder of a view of columns of categories."""
+        if self.missing not in ("category", "refuse"):
+            raise DataError(f'missing={self.missing!r}; choose "category" or "refuse".')
+        encoder = OneHotEncoder(min_frequency=self.min_frequency)
+        # Not `fit`, so that the rounds are those of the model that asks.
+        encoder._fit(federation, None)
+        encoder.n_features_in_ = federation.n_features
+        encoder.feature_names_in_ = np.array(federation.feature_names, dtype=object)
+        n_missing = dict(zip(federation.feature_names, encoder.n_missing_, strict=True))
+        lacking = [name for name, n in n_missing.items() if n]
+        if self.missing == "refuse" and lacking:
+            raise DataError(
+                f"Cells are missing in {listing(lacking)}. Leave such rows out, or let "
+                f'them be a category: missing="category".'
+            )
+        return encoder
+
+    def _set_inertia(self, C: Float[Array, "p p"], kept: Float[Array, " k"]) -> None:
+        """Set the eigenvalues that are kept, and their shares of the trace."""
+        self.eigenvalues_ = kept
+        self.total_inertia_ = float(np.trace(C))
+        self.explained_inertia_ratio_ = kept / self.total_inertia_
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.eigenvalues_)
 
 
 def pooled_moments(view: Federation) -> Pooled:
@@ -117,8 +163,3 @@ def inertia(
             f"number of independent columns and categories."
         )
     return leading_eigenpairs(C, most, int(n_components))
-
-
-def component_names(prefix: str, k: int) -> Sequence[str]:
-    """Return names of the columns of scores: "mca0", ..."""
-    return [f"{prefix}{number}" for number in range(k)]

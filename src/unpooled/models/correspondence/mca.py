@@ -9,34 +9,28 @@ With Q columns and p_k the share of category k, S/N + p pᵀ is 1/N times the Bu
 table of indicators.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, final
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.models.base import FederatedEstimator, check_federation
+from unpooled.models.base import check_federation
 from unpooled.models.correspondence.correspondence_results import mca_exhibits
 from unpooled.models.correspondence.indicators import (
-    component_names,
+    MultipleFactors,
     component_scores,
-    fitted_encoder,
     inertia,
     pooled_moments,
 )
-from unpooled.models.moments import local_scatter, local_squares, local_total
-from unpooled.models.preprocessing.agreed_categories import local_categories
-from unpooled.models.preprocessing.one_hot_encoder import OneHotEncoder
 from unpooled.results.citations import Citation
-from unpooled.results.exhibits import Exhibit
 
 
 @final
-class MCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator):
+class MCA(MultipleFactors):
     """Multiple correspondence analysis: components of categories.
 
     Parameters
@@ -103,42 +97,16 @@ class MCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     questionnaire, Les cahiers de l'analyse des données 4, 1979.
     """
 
-    eigenvalues_: Float[Array, " k"]
-    explained_inertia_ratio_: Float[Array, " k"]
-    category_coordinates_: Float[Array, "j k"]
     contributions_: Float[Array, "j k"]
     cos2_: Float[Array, "j k"]
-    encoder_: OneHotEncoder
 
-    _missing = True
-    _reads_categories = True
     _estimates: Mapping[str, int | None] = {
         "eigenvalues_": None,
         "explained_inertia_ratio_": None,
         "category_coordinates_": 1,
         "proportions_": None,
     }
-    _steps = (
-        local_categories,
-        local_total,
-        local_squares,
-        local_scatter,
-        component_scores,
-    )
-
-    def __init__(
-        self,
-        n_components: Any = 2,
-        *,
-        min_frequency: Any = 5,
-        missing: Any = "category",
-    ) -> None:
-        self.n_components = n_components
-        self.min_frequency = min_frequency
-        self.missing = missing
-
-    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        return mca_exhibits(self, columns)
+    _exhibits = mca_exhibits
 
     def _citation(self) -> Citation:
         return Citation(
@@ -149,7 +117,7 @@ class MCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         )  # fmt: skip
 
     def _fit(self, federation: Federation, y: Any) -> None:
-        self.encoder_ = fitted_encoder(federation, self.min_frequency, self.missing)
+        self.encoder_ = self._fitted_encoder(federation)
         view = check_federation(self, self.encoder_.transform(federation))
         pooled, Q = pooled_moments(view), federation.n_features
         p, J = pooled.mean, len(pooled.names)
@@ -161,12 +129,10 @@ class MCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         C = pooled.covariance * scale * scale[:, None]
         λ, V = inertia(C, self.n_components, J - Q)
         k = V.shape[1]
-        kept, roots = λ[:k], np.sqrt(λ[:k])
+        roots = np.sqrt(λ[:k])
         self.n_samples_, self.proportions_ = pooled.N, p
         self.indicators_ = np.array(pooled.names, dtype=object)
-        self.eigenvalues_ = kept
-        self.total_inertia_ = float(np.trace(C))
-        self.explained_inertia_ratio_ = kept / self.total_inertia_
+        self._set_inertia(C, λ[:k])
         self._set_corrected(λ, k, Q)
         self.weights_ = V * scale[:, None]
         # Columns of categories have mass p_k / Q.
@@ -185,10 +151,6 @@ class MCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         self.benzecri_ratio_ = corrected[:k] / (corrected.sum() or 1.0)
         self.greenacre_ratio_ = corrected[:k] / (mean if mean > 0 else 1.0)
 
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.eigenvalues_)
-
     def transform(self, X: Any) -> Any:
         """Return the coordinates of rows on the components.
 
@@ -202,6 +164,6 @@ class MCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         if isinstance(X, Federation):
             view = self._check_view(X)
             encoded = check_federation(self, self.encoder_.transform(view))
-            names = component_names("mca", self._n_features_out)
+            names = list(self.get_feature_names_out())
             return encoded.derive(component_scores, names, **arguments)
         return component_scores(self.encoder_.transform(X), **arguments)

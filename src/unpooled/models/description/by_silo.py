@@ -42,14 +42,7 @@ from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.moments import observed_sums, squared_deviations
 from unpooled.linalg.small_cells import is_unsafe, withheld_silos
-from unpooled.models.description.column_quantiles import (
-    LEAST,
-    UNITS,
-    log_squares,
-    log_sums,
-    no_counts,
-    search_of,
-)
+from unpooled.models.description import column_quantiles
 from unpooled.models.description.shown_table import (
     CATEGORICAL,
     CODES,
@@ -127,7 +120,7 @@ def own_squares(X: Float[Array, "n p"], kept: Any) -> dict[str, Any]:
 
 
 @kept(
-    takes={"units": UNITS, "least": LEAST},
+    takes={"units": column_quantiles.UNITS, "least": column_quantiles.LEAST},
     own_quartiles=stays("p 3", until="fit", meaning="the quartiles of its columns"),
     own_errors=stays("p 3", until="fit", meaning="how wide their brackets are"),
 )
@@ -135,12 +128,12 @@ def own_quartiles(
     X: Float[Array, "n p"], *, units: Float[Array, " p"], least: Any
 ) -> dict[str, Any]:
     """Search for the silo's own quartiles; nothing leaves."""
-    n, total = log_sums(X)
-    squares = log_squares(X, n, total)
-    search = search_of(
+    n, total = column_quantiles.log_sums(X)
+    squares = column_quantiles.log_squares(X, n, total)
+    search = column_quantiles.search_of(
         n[None], n, total, squares, probabilities=QUARTILES, units=units, least=least
     )
-    below = no_counts(1, X.shape[1], len(QUARTILES), least)
+    below = column_quantiles.no_counts(1, X.shape[1], len(QUARTILES), least)
     for level in range(len(below)):
         below = search.own(X, [slice(None)], below, level)
     value, error = search.quantiles(search.reached(below), len(below))
@@ -153,7 +146,7 @@ def own_quartiles(
     between_two=True,
     takes={
         **TOTALS,
-        "least": LEAST,
+        "least": column_quantiles.LEAST,
         "n_silos": "size k",
         "width": "size l",
     },

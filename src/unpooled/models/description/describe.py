@@ -35,19 +35,7 @@ from unpooled.federation.federation import Federation
 from unpooled.linalg.group_tests import one_way
 from unpooled.linalg.moments import observed_sums, squared_deviations
 from unpooled.models.base import FederatedEstimator
-from unpooled.models.description import column_quantiles
-from unpooled.models.description.by_silo import (
-    QUARTILES,
-    flagged_columns,
-    own_counts,
-    own_quartile_table,
-    own_quartiles,
-    own_squares,
-    own_table,
-    tables_of_silos,
-    unsafe_columns,
-    withheld_counts,
-)
+from unpooled.models.description import by_silo, column_quantiles, frequent_names
 from unpooled.models.description.column_quantiles import (
     BELOW,
     BELOW_MEANING,
@@ -60,15 +48,6 @@ from unpooled.models.description.column_quantiles import (
     shown,
 )
 from unpooled.models.description.describe_results import describe_exhibits
-from unpooled.models.description.frequent_names import (
-    PLANNED,
-    category_places,
-    codes_of_names,
-    counted_names,
-    found_names,
-    frequent_names,
-    local_texts,
-)
 from unpooled.models.description.quantiles import check_least, units_of
 from unpooled.models.description.shown_table import (
     CATEGORICAL,
@@ -97,7 +76,6 @@ from unpooled.models.discriminant.classes import (
 from unpooled.protocol.bounds import Counts
 from unpooled.protocol.step import release, summed
 from unpooled.results.citations import Citation
-from unpooled.results.exhibits import Exhibit
 
 # Bits of a number that says which of the codes are frequent.
 _HALF = 32
@@ -467,11 +445,7 @@ class Describe(FederatedEstimator):
 
     _missing = True
     _reads_categories = True
-    _steps = (
-        *(local_names, local_texts, counted_names, found_names, category_places),
-        *(own_counts, own_squares, flagged_columns, withheld_counts),
-        *(unsafe_columns, own_table, own_quartiles, own_quartile_table),
-    )
+    _steps = (local_names, frequent_names, by_silo)
     groups_: list[str]
     columns_: list[str]
     categorical_: list[str]
@@ -498,6 +472,7 @@ class Describe(FederatedEstimator):
     silo_category_counts_: Float[Array, "m s v"]
     tests_: list[str]
     pairs_: list[list[str]]
+    _exhibits = describe_exhibits
 
     def __init__(
         self,
@@ -517,9 +492,6 @@ class Describe(FederatedEstimator):
         self.decimals = decimals
         self.min_rows = min_rows
         self.min_rows_per_class = min_rows_per_class
-
-    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        return describe_exhibits(self)
 
     def _citation(self) -> Citation:
         tests = [one for one in dict.fromkeys(vars(self).get("tests_", ())) if one]
@@ -542,8 +514,10 @@ class Describe(FederatedEstimator):
         named = dict[str, list[str]]()
         if texts:
             text = federation.select(texts)
-            named = frequent_names(text, fewest, leader)
-            places = text.derive(category_places, texts, codes=codes_of_names(named))
+            named = frequent_names.frequent_names(text, fewest, leader)
+            codes = frequent_names.codes_of_names(named)
+            step = frequent_names.category_places
+            places = text.derive(step, texts, codes=codes)
             federation = federation.with_part(texts, places).select(names)
         self.columns_ = list(names)
         self.categorical_ = self._categorical(names, texts)
@@ -572,7 +546,9 @@ class Describe(FederatedEstimator):
         elif texts:
             frequent = _rows_of_codes([range(len(own)) for own in named.values()])
         if federation.coordinator.planned and len(categorical):
-            frequent = _rows_of_codes([range(PLANNED)] * len(categorical))
+            frequent = _rows_of_codes(
+                [range(frequent_names.PLANNED)] * len(categorical)
+            )
             federation.coordinator.notes.append(
                 "How many categories Describe shows depends on the data; the plan has "
                 "four for each column."
@@ -597,7 +573,7 @@ class Describe(FederatedEstimator):
                 self.categorical_, map(known_codes, frequent.tolist()), strict=True
             )
         ]
-        self._set_table(found, places)
+        self._set_parts("", found["size"], found, places)
         if self.per_silo:
             own = units if self.quartiles else None
             self._describe_silos(federation, {**table, "least": least}, places, own)
@@ -615,9 +591,7 @@ class Describe(FederatedEstimator):
             found = federation.sum(
                 found_quartiles, **(table | searched), below=below, leader=leader
             )
-            errors = found["errors"]
-            self.quartiles_ = np.moveaxis(shown(found["quartiles"], errors), -1, 0)
-            self.quartile_errors_ = np.moveaxis(shown(errors, errors), -1, 0)
+            self._set_quartiles("", found)
         if not federation.coordinator.planned:
             self._compare_classes()
 
@@ -652,15 +626,31 @@ class Describe(FederatedEstimator):
             below = federation.sum(step, to="parties", **arguments)["below"]
         return below
 
-    def _set_table(
-        self, table: Mapping[str, Array], places: Bool[Array, "s v"]
+    def _set_parts(
+        self,
+        prefix: str,
+        size: Float[Array, " g"],
+        table: Mapping[str, Array],
+        places: Bool[Array, "s v"],
     ) -> None:
-        self.size_ = table["size"]
-        self.n_missing_ = shown(table["missing"], table["missing"])
-        self.n_ = self.size_[:, None] - self.n_missing_
-        self.mean_ = shown(table["mean"], table["variance"])
-        self.std_ = np.sqrt(shown(table["variance"], table["variance"]))
-        self.category_counts_ = _category_counts(table["shown_cells"], places)
+        """Set what is shown of groups (prefix ""), or of silos ("silo_")."""
+        missing, variance = table["missing"], table["variance"]
+        n_missing = shown(missing, missing)
+        values = {
+            "size": size,
+            "n_missing": n_missing,
+            "n": size[:, None] - n_missing,
+            "mean": shown(table["mean"], variance),
+            "std": np.sqrt(shown(variance, variance)),
+            "category_counts": _category_counts(table["shown_cells"], places),
+        }
+        for name, value in values.items():
+            setattr(self, f"{prefix}{name}_", value)
+
+    def _set_quartiles(self, prefix: str, table: Mapping[str, Array]) -> None:
+        values, errors = table["quartiles"], table["errors"]
+        for name, found in (("quartiles", values), ("quartile_errors", errors)):
+            setattr(self, f"{prefix}{name}_", np.moveaxis(shown(found, errors), -1, 0))
 
     def _describe_silos(
         self,
@@ -670,26 +660,13 @@ class Describe(FederatedEstimator):
         units: Float[Array, " p"] | None,
     ) -> None:
         """Set what each silo shows of its own rows."""
-        shown_of = tables_of_silos(federation, arguments, places, units)
-        parts = [shown_of[silo] for silo in federation.parties]
+        shown_of = by_silo.tables_of_silos(federation, arguments, places, units)
         self.silos_ = list(federation.parties)
-        self.silo_size_ = np.array([float(part["size"]) for part in parts])
-        missing, mean, variance, counts = (
-            np.array([part[name] for part in parts])
-            for name in ("missing", "mean", "variance", "shown_cells")
-        )
-        self.silo_n_missing_ = shown(missing, missing)
-        self.silo_n_ = self.silo_size_[:, None] - self.silo_n_missing_
-        self.silo_mean_ = shown(mean, variance)
-        self.silo_std_ = np.sqrt(shown(variance, variance))
-        self.silo_category_counts_ = _category_counts(counts, places)
+        parts = [shown_of[silo] for silo in self.silos_]
+        table = {name: np.array([part[name] for part in parts]) for name in parts[0]}
+        self._set_parts("silo_", table["size"], table, places)
         if units is not None:
-            values, errors = (
-                np.array([part[name] for part in parts])
-                for name in ("quartiles", "errors")
-            )
-            self.silo_quartiles_ = np.moveaxis(shown(values, errors), -1, 0)
-            self.silo_quartile_errors_ = np.moveaxis(shown(errors, errors), -1, 0)
+            self._set_quartiles("silo_", table)
 
     def _compare_classes(self) -> None:
         """Set tests and standardised differences, from what the table shows."""
@@ -791,7 +768,7 @@ class Describe(FederatedEstimator):
 
     def _printed(self) -> list[list[str]]:
         check_is_fitted(self)
-        exhibit = describe_exhibits(self)[0]
+        exhibit = self._exhibits(self.columns_)[0]
         # That of all silos stands before those of each.
         table = exhibit.tables[0]
         return [[c.heading for c in table.columns], *(list(r) for r in table.shown)]
@@ -904,7 +881,7 @@ def _search(
         count[-1],
         log_total,
         log_squares,
-        probabilities=QUARTILES,
+        probabilities=by_silo.QUARTILES,
         units=units,
         least=least,
     )

@@ -1,7 +1,7 @@
 """The first table of a paper: as people read it, and long with all digits."""
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -33,7 +33,7 @@ _LONG = (
 )
 
 
-def describe_exhibits(model: "Describe") -> list[Exhibit]:
+def describe_exhibits(model: "Describe", columns: Sequence[str]) -> list[Exhibit]:
     """Return the exhibits of a fitted description."""
     least = model.min_rows_per_class
     quartiles = ", median [quartiles]" if "quartiles_" in vars(model) else ""
@@ -66,15 +66,108 @@ def describe_exhibits(model: "Describe") -> list[Exhibit]:
     return [Exhibit("Description of the columns", text, tables)]
 
 
+@final
+class _Parts:
+    """What is shown of parts of the rows: of groups and all rows, or of silos.
+
+    Attributes
+    ----------
+    names : list of str
+        Of the parts.
+    size : (g,) array
+        Numbers of rows.
+    n, n_missing, mean, std : (g, p) arrays
+        As `Describe` has them.
+    category_counts : (g, s, v) array
+        Likewise.
+    quartiles, quartile_errors : (3, g, p) arrays or None
+        Likewise.
+    blank_if_empty : bool
+        Whether a part without a value has empty cells: there is no mean to withhold.
+    """
+
+    def __init__(self, model: "Describe", *, of_silos: bool) -> None:
+        fitted, prefix = vars(model), "silo_" if of_silos else ""
+        self.model, self.blank_if_empty = model, of_silos
+        self.names = model.silos_ if of_silos else model.groups_
+        self.size, self.n, self.n_missing, self.mean, self.std = (
+            fitted[f"{prefix}{name}_"]
+            for name in ("size", "n", "n_missing", "mean", "std")
+        )
+        self.category_counts = fitted[f"{prefix}category_counts_"]
+        self.quartiles = fitted.get(f"{prefix}quartiles_")
+        self.quartile_errors = fitted.get(f"{prefix}quartile_errors_")
+
+    def heads(self, order: Sequence[int], key: str) -> list[Column]:
+        """Return the heads of a table that is printed, a column for each part."""
+        return [
+            Column("Column"),
+            *(
+                Column(
+                    f"{self.names[i]} (n = {self.size[i]:,.0f})",
+                    "figures",
+                    f"{key}_{i}",
+                )
+                for i in order
+            ),
+        ]
+
+    def categories(self, j: int) -> Iterator[tuple[str | int, Float[Array, " g"]]]:
+        """Yield the categories of column j that are shown, and their counts."""
+        place = self.model.categorical_.index(self.model.columns_[j])
+        for k, show in enumerate(_others(self.model, place)):
+            if show:
+                counts = self.category_counts[:, place, k]
+                yield _label(self.model, place, k), counts
+
+    def lines(self, j: int) -> Iterator[tuple[str, list[str]]]:
+        """Yield the printed lines of column j, each with a cell for every part."""
+        name, n = self.model.columns_[j], self.n[:, j]
+        if name in self.model.categorical_:
+            for label, counts in self.categories(j):
+                yield f"{name} = {label}, n (%)", list(map(_share, counts, n))
+        else:
+            mean, sd = self.mean[:, j], self.std[:, j]
+            cells = [
+                _cell(f"{number(a)} ({number(b)})", b)
+                for a, b in zip(mean, sd, strict=True)
+            ]
+            yield f"{name}, mean (SD)", self._blanked(cells, n)
+            if self.quartiles is not None and self.quartile_errors is not None:
+                own = self.quartiles[:, :, j], self.quartile_errors[:, :, j]
+                yield f"{name}, median [quartiles]", self._blanked(_medians(*own), n)
+        missing = self.n_missing[:, j]
+        if np.isnan(missing).any() or missing.any():
+            yield f"{name}, missing, n (%)", list(map(_share, missing, self.size))
+
+    def _blanked(self, cells: list[str], n: Float[Array, " g"]) -> list[str]:
+        if not self.blank_if_empty:
+            return cells
+        return ["" if not size else cell for cell, size in zip(cells, n, strict=True)]
+
+    def cells(self, i: int, j: int) -> Iterator[list[Any]]:
+        """Yield the rows of part i and column j of the long table.
+
+        They have the column, its category, and what follows the names of the parts.
+        """
+        name, n = self.model.columns_[j], self.n[i, j]
+        about = [self.size[i], n, self.n_missing[i, j]]
+        if name in self.model.categorical_:
+            for label, counts in self.categories(j):
+                share = counts[i] / n if n else None
+                yield [name, label, *about, *[None] * 6, counts[i], share]
+            return
+        own = [None] * 4
+        if self.quartiles is not None and self.quartile_errors is not None:
+            own = [*self.quartiles[:, i, j], self.quartile_errors[:, i, j].max()]
+        yield [name, None, *about, self.mean[i, j], self.std[i, j], *own, None, None]
+
+
 def _printed(model: "Describe") -> Table:
     """Return the table as it is printed."""
-    order = [len(model.groups_) - 1, *range(len(model.groups_) - 1)]
-    heads = [Column("Column")]
-    for i in order:
-        name = model.groups_[i]
-        heads.append(
-            Column(f"{name} (n = {model.size_[i]:,.0f})", "figures", f"group_{i}")
-        )
+    parts = _Parts(model, of_silos=False)
+    order = [len(parts.names) - 1, *range(len(parts.names) - 1)]
+    heads = parts.heads(order, "group")
     compared = len(model.pairs_) > 0
     if compared:
         heads += [
@@ -83,8 +176,8 @@ def _printed(model: "Describe") -> Table:
             Column("Largest SMD", "figures"),
         ]
     rows = []
-    for j, name in enumerate(model.columns_):
-        for k, (label, cells) in enumerate(_lines(model, j, name)):
+    for j in range(len(model.columns_)):
+        for k, (label, cells) in enumerate(parts.lines(j)):
             row = [label, *(cells[i] for i in order)]
             if compared:
                 p, smd = model.p_value_[j], np.abs(model.smd_[:, j])
@@ -101,72 +194,14 @@ def _printed(model: "Describe") -> Table:
 
 def _printed_by_silo(model: "Describe") -> Table:
     """Return the table of each silo's own rows, as it is printed."""
-    heads = [Column("Column")]
-    sizes = zip(model.silos_, model.silo_size_, strict=True)
-    for i, (name, size) in enumerate(sizes):
-        heads.append(Column(f"{name} (n = {size:,.0f})", "figures", f"silo_{i}"))
+    parts = _Parts(model, of_silos=True)
+    heads = parts.heads(range(len(parts.names)), "silo")
     rows = [
         [label, *cells]
-        for j, name in enumerate(model.columns_)
-        for label, cells in _lines_of_silos(model, j, name)
+        for j in range(len(model.columns_))
+        for label, cells in parts.lines(j)
     ]
     return Table("by_silo", heads, rows, items="lines", most=None, place="pages")
-
-
-def _lines_of_silos(
-    model: "Describe", j: int, name: str
-) -> Iterator[tuple[str, list[str]]]:
-    """Yield the lines of a column, each with a cell for every silo."""
-    silos = range(len(model.silos_))
-    missing, n = model.silo_n_missing_[:, j], model.silo_n_[:, j]
-    if name in model.categorical_:
-        place = model.categorical_.index(name)
-        for k, show in enumerate(_others(model, place)):
-            if show:
-                counts = model.silo_category_counts_[:, place, k]
-                label = f"{name} = {_label(model, place, k)}, n (%)"
-                yield label, [_share(counts[i], n[i]) for i in silos]
-    else:
-        mean, sd = model.silo_mean_[:, j], model.silo_std_[:, j]
-        cells = [
-            # Without a value there is no mean to withhold.
-            "" if n[i] == 0 else _cell(f"{number(mean[i])} ({number(sd[i])})", sd[i])
-            for i in silos
-        ]
-        yield f"{name}, mean (SD)", cells
-        if "silo_quartiles_" in vars(model):
-            own = model.silo_quartiles_[:, :, j], model.silo_quartile_errors_[:, :, j]
-            cells = ["" if n[i] == 0 else cell for i, cell in enumerate(_medians(*own))]
-            yield f"{name}, median [quartiles]", cells
-    if np.isnan(missing).any() or missing.any():
-        shares = [_share(missing[i], model.silo_size_[i]) for i in silos]
-        yield f"{name}, missing, n (%)", shares
-
-
-def _lines(model: "Describe", j: int, name: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield the lines of a column, each with a cell for every group."""
-    groups = range(len(model.groups_))
-    if name in model.categorical_:
-        place = model.categorical_.index(name)
-        for k, code in enumerate(model.category_codes_[place].tolist()):
-            counts = model.category_counts_[:, place, k]
-            if code < 0 and not _others(model, place)[k]:
-                continue
-            label = f"{name} = {_label(model, place, k)}, n (%)"
-            yield label, [_share(counts[i], model.n_[i, j]) for i in groups]
-    else:
-        mean, sd = model.mean_[:, j], model.std_[:, j]
-        yield (
-            f"{name}, mean (SD)",
-            [_cell(f"{number(mean[i])} ({number(sd[i])})", sd[i]) for i in groups],
-        )
-        if "quartiles_" in vars(model):
-            own = model.quartiles_[:, :, j], model.quartile_errors_[:, :, j]
-            yield f"{name}, median [quartiles]", _medians(*own)
-    missing = model.n_missing_[:, j]
-    if np.isnan(missing).any() or missing.any():
-        shares = [_share(missing[i], model.size_[i]) for i in groups]
-        yield f"{name}, missing, n (%)", shares
 
 
 def _medians(quartiles: Float[Array, "3 g"], errors: Float[Array, "3 g"]) -> list[str]:
@@ -215,55 +250,24 @@ def _share(count: float, of: float) -> str:
 
 def _long(model: "Describe") -> Table:
     """Return a row for each column, category and group, and for each silo's rows."""
-    rows: list[list[Any]] = []
-    quartiles = vars(model).get("quartiles_")
-    for j, name in enumerate(model.columns_):
-        test, p = model.tests_[j] or None, model.p_value_[j]
-        for i, group in enumerate(model.groups_):
-            n = model.n_[i, j]
-            about = [model.size_[i], n, model.n_missing_[i, j]]
-            if name not in model.categorical_:
-                own = [None] * 4
-                if quartiles is not None:
-                    errors = model.quartile_errors_[:, i, j]
-                    own = [*quartiles[:, i, j], errors.max()]
-                moments = [model.mean_[i, j], model.std_[i, j]]
-                rows.append([name, None, group, *about, *moments, *own] + [None] * 2)
-                rows[-1] += [test, p]
-                continue
-            place = model.categorical_.index(name)
-            for k, show in enumerate(_others(model, place)):
-                if not show:
-                    continue
-                label = _label(model, place, k)
-                count = model.category_counts_[i, place, k]
-                share = count / n if n else None
-                cells = [name, label, group, *about, *[None] * 6, count, share]
-                rows.append([*cells, test, p])
+    parts, p = _Parts(model, of_silos=False), len(model.columns_)
+    rows = [
+        [*cells[:2], group, *cells[2:], model.tests_[j] or None, model.p_value_[j]]
+        for j in range(p)
+        for i, group in enumerate(parts.names)
+        for cells in parts.cells(i, j)
+    ]
     if not model.per_silo:
         return Table("description", _LONG, rows, place="files")
     heads = (*_LONG[:2], Column("Silo"), *_LONG[2:])
     rows = [[*row[:2], "all", *row[2:]] for row in rows]
-    for i, silo in enumerate(model.silos_):
-        for j, name in enumerate(model.columns_):
-            n = model.silo_n_[i, j]
-            about = [silo, "all", model.silo_size_[i], n, model.silo_n_missing_[i, j]]
-            if name not in model.categorical_:
-                moments = [model.silo_mean_[i, j], model.silo_std_[i, j]]
-                own = [None] * 4
-                if "silo_quartiles_" in vars(model):
-                    errors = model.silo_quartile_errors_[:, i, j]
-                    own = [*model.silo_quartiles_[:, i, j], errors.max()]
-                rows.append([name, None, *about, *moments, *own, *[None] * 4])
-                continue
-            place = model.categorical_.index(name)
-            for k, show in enumerate(_others(model, place)):
-                if show:
-                    count = model.silo_category_counts_[i, place, k]
-                    share = count / n if n else None
-                    label = _label(model, place, k)
-                    cells = [name, label, *about, *[None] * 6, count, share]
-                    rows.append([*cells, None, None])
+    silos = _Parts(model, of_silos=True)
+    rows += [
+        [*cells[:2], silo, "all", *cells[2:], None, None]
+        for i, silo in enumerate(silos.names)
+        for j in range(p)
+        for cells in silos.cells(i, j)
+    ]
     return Table("description", heads, rows, place="files")
 
 

@@ -10,7 +10,6 @@ them: the totals are opened in the silos, whose programs all find which bins are
 withheld (`unpooled.linalg.small_cells`), and the coordinator receives what is shown.
 """
 
-from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
@@ -40,7 +39,6 @@ from unpooled.protocol.bounds import Counts
 from unpooled.protocol.step import public, release, summed
 from unpooled.protocol.view_operations import Rows
 from unpooled.results.citations import Citation
-from unpooled.results.exhibits import Exhibit
 
 _MOST_BINS = 200
 _WITHHELD = -1.0
@@ -181,6 +179,7 @@ class Histogram(FederatedEstimator):
     counts_: list[Array]
     n_missing_: Float[Array, " p"]
     columns_: list[str]
+    _exhibits = histogram_exhibits
 
     def __init__(
         self,
@@ -196,9 +195,6 @@ class Histogram(FederatedEstimator):
         self.decimals = decimals
         self.min_rows = min_rows
         self.min_rows_per_class = min_rows_per_class
-
-    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        return histogram_exhibits(self)
 
     def _citation(self) -> Citation:
         return Citation(
@@ -247,13 +243,7 @@ class Histogram(FederatedEstimator):
             low, high = ends_of(self.ranges, names)
             return list(np.linspace(low, high, k + 1).T)
         units = units_of(self.decimals, names)
-        found = inward_values(
-            federation,
-            np.array([0.0, 1.0]),
-            comparison="summed",
-            min_rows=self.min_rows,
-            units=units,
-        )
+        found = inward_values(self, federation, np.array([0.0, 1.0]))
         if federation.coordinator.planned:
             return [np.arange(k + 1.0)] * len(names)
         return [

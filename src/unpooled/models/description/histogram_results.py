@@ -1,5 +1,6 @@
 """Results on histograms: a row for each bin, and pictures of the columns."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ _HEADS = (
 )
 
 
-def histogram_exhibits(model: "Histogram") -> list[Exhibit]:
+def histogram_exhibits(model: "Histogram", columns: Sequence[str]) -> list[Exhibit]:
     """Return the exhibits of fitted histograms."""
     least = model.min_rows_per_class
     rows = []

@@ -30,38 +30,25 @@ from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.description import column_quantiles, quantile_comparisons
-from unpooled.models.description.column_quantiles import (
-    BELOW,
-    BELOW_MEANING,
-    LEAST,
-    LOG_COUNT,
-    LOG_SQUARES,
-    LOG_TOTAL,
-    PROBABILITIES,
-    UNITS,
-    search_of,
-    shown,
-)
 from unpooled.models.description.quantiles_results import quantiles_exhibits
 from unpooled.models.preprocessing import pooled_lambda, signs_in_secret
 from unpooled.models.preprocessing.pooled_lambda import check_finite
 from unpooled.protocol.bounds import Counts
 from unpooled.protocol.step import release, summed
 from unpooled.results.citations import Citation
-from unpooled.results.exhibits import Exhibit
 
 COMPARISONS = ("summed", "mpc")
 # Steps of other modules that comparisons in secret take.
 OF_COMPARISONS = (pooled_lambda.local_count, signs_in_secret, quantile_comparisons)
 _EVERYBODY = (slice(None),)
 _SEARCHED = {
-    "count": LOG_COUNT,
-    "total": LOG_TOTAL,
-    "squares": LOG_SQUARES,
-    "below": BELOW,
-    "probabilities": PROBABILITIES,
-    "units": UNITS,
-    "least": LEAST,
+    "count": column_quantiles.LOG_COUNT,
+    "total": column_quantiles.LOG_TOTAL,
+    "squares": column_quantiles.LOG_SQUARES,
+    "below": column_quantiles.BELOW,
+    "probabilities": column_quantiles.PROBABILITIES,
+    "units": column_quantiles.UNITS,
+    "least": column_quantiles.LEAST,
 }
 
 
@@ -79,7 +66,7 @@ def local_log_sums(X: Float[Array, "n p"]) -> dict[str, Any]:
 
 
 @summed(
-    takes={"count": LOG_COUNT, "total": LOG_TOTAL},
+    takes={"count": column_quantiles.LOG_COUNT, "total": column_quantiles.LOG_TOTAL},
     squares=release(
         "p",
         meaning="the squared deviations of those logarithms from their mean, added",
@@ -95,7 +82,9 @@ def local_log_squares(
 
 @summed(
     takes=_SEARCHED,
-    below=release("t l k", meaning=BELOW_MEANING, bound=Counts(), veiled=True),
+    below=release(
+        "t l k", meaning=column_quantiles.BELOW_MEANING, bound=Counts(), veiled=True
+    ),
 )
 def local_below(
     X: Float[Array, "n p"],
@@ -111,7 +100,7 @@ def local_below(
     level: int,
 ) -> dict[str, Any]:
     """Count this silo's values below the candidates of a level, and those before."""
-    search = search_of(
+    search = column_quantiles.search_of(
         count,
         count[0],
         total,
@@ -146,7 +135,7 @@ def found_quantiles(
 
     All silos find the same ones, and one of them sends them.
     """
-    search = search_of(
+    search = column_quantiles.search_of(
         count,
         count[0],
         total,
@@ -244,6 +233,7 @@ class Quantiles(FederatedEstimator):
     errors_: Float[Array, "r p"]
     probabilities_: Float[Array, " r"]
     columns_: list[str]
+    _exhibits = quantiles_exhibits
 
     def __init__(
         self,
@@ -260,9 +250,6 @@ class Quantiles(FederatedEstimator):
         self.decimals = decimals
         self.allow_coordinator_party = allow_coordinator_party
 
-    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        return quantiles_exhibits(self)
-
     def _citation(self) -> Citation:
         how = {
             "mpc": "by secure multi-party computation",
@@ -278,15 +265,8 @@ class Quantiles(FederatedEstimator):
 
     def _fit(self, federation: Federation, y: Any) -> None:
         probabilities = probabilities_of(self.probabilities)
-        value, error = column_values(
-            federation,
-            probabilities,
-            comparison=self.comparison,
-            least=check_least(self.min_rows),
-            units=units_of(self.decimals, federation.feature_names),
-            allow_coordinator_party=self.allow_coordinator_party,
-        )
-        self.quantiles_, self.errors_ = value, error
+        found = column_values(self, federation, probabilities)
+        self.quantiles_, self.errors_ = found
         self.probabilities_ = probabilities
         self.columns_ = list(federation.feature_names)
 
@@ -343,63 +323,69 @@ def quantiles(
 
 
 def column_values(
+    model: Any,
     federation: Federation,
     probabilities: Float[Array, " r"],
     *,
-    comparison: str,
-    least: int,
-    units: Float[Array, " p"],
+    units: Float[Array, " p"] | None = None,
     inward: bool = False,
-    allow_coordinator_party: bool = False,
 ) -> tuple[Float[Array, "r p"], Float[Array, "r p"]]:
     """Return quantiles and their errors, for a model that lists `STEPS`.
+
+    Parameters
+    ----------
+    model : estimator
+        With the parameters `min_rows` and `decimals`, and `comparison` and
+        `allow_coordinator_party` unless it always searches by totals.
+    federation : Federation
+        Its columns are searched.
+    probabilities : (r,) array
+        Of the quantiles.
+    units : (p,) array, optional
+        The multiples that values are of; those of the model's `decimals` when omitted.
+    inward : bool, default False
+        As of `Search.of`.
 
     Raises
     ------
     DataError
         For a `comparison` that there is not.
     """
+    comparison = getattr(model, "comparison", "summed")
+    least = check_least(model.min_rows)
+    if units is None:
+        units = units_of(model.decimals, federation.feature_names)
     if comparison not in COMPARISONS:
         raise DataError(f'comparison={comparison!r}; choose "summed" or "mpc".')
     if comparison == "mpc":
-        federation.coordinator.begin_computing(allow_coordinator_party)
+        federation.coordinator.begin_computing(model.allow_coordinator_party)
         value, error = quantile_comparisons.compared_quantiles(
             federation, probabilities, units=units, least=least, inward=inward
         )
     else:
         value, error = _summed(federation, probabilities, units, least, inward)
-    return shown(value, error).T, shown(error, error).T
+    return column_quantiles.shown(value, error).T, column_quantiles.shown(
+        error, error
+    ).T
 
 
 def inward_values(
-    federation: Federation,
-    probabilities: Float[Array, " r"],
-    *,
-    comparison: str,
-    min_rows: Any,
-    units: Float[Array, " p"],
-    allow_coordinator_party: bool = False,
+    model: Any, federation: Federation, probabilities: Float[Array, " r"]
 ) -> Float[Array, "r p"]:
     """Return quantiles; those near an end move inward until `min_rows` lie beyond them.
+
+    `model` is as for `column_values`.
 
     Raises
     ------
     DataError
         For a column with fewer than two times `min_rows` values.
     """
-    found, _ = column_values(
-        federation,
-        probabilities,
-        comparison=comparison,
-        least=check_least(min_rows),
-        units=units,
-        inward=True,
-        allow_coordinator_party=allow_coordinator_party,
-    )
+    found, _ = column_values(model, federation, probabilities, inward=True)
     names = federation.feature_names
     if few := np.flatnonzero(np.isnan(found).any(axis=0)).tolist():
         raise DataError(
-            f"Fewer than {2 * min_rows} values are in "
+            f"Fewer than {2 * model.min_rows} values are in "
             f"{', '.join(names[j] for j in few)}. Leave such columns out with select."
         )
     return found

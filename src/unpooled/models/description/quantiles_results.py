@@ -1,5 +1,6 @@
 """Results on quantiles: a row for each column."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +11,7 @@ if TYPE_CHECKING:
     from unpooled.models.description.quantiles import Quantiles
 
 
-def quantiles_exhibits(model: "Quantiles") -> list[Exhibit]:
+def quantiles_exhibits(model: "Quantiles", columns: Sequence[str]) -> list[Exhibit]:
     """Return the exhibits of fitted quantiles."""
     heads = [Column("Column")]
     for probability in model.probabilities_.tolist():

@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 
 from unpooled.arrays import Array, Float, Int, Shaped
-from unpooled.federation.federation import Federation
 from unpooled.linalg.whitening import whitened_rows
 from unpooled.models.discriminant.classes import (
     NAMES,
@@ -80,46 +79,3 @@ def local_factors(
     F = np.zeros((X.shape[1], len(classes)))
     F[:, np.unique(codes)] = whitened_rows(*discriminant_factors(X, codes), ridge)
     return {"F": F, "own": class_sizes(codes, classes)}
-
-
-def summed_whitened(
-    federation: Federation,
-    classes: Int[Array, "c w"],
-    count: Float[Array, " c"],
-    ridge: float,
-) -> Float[Array, "p p"]:
-    """Return Σ M_i; one round.
-
-    Parameters
-    ----------
-    federation : Federation
-        With a label.
-    classes : (c, w) array
-        Names as words.
-    count : (c,) array
-        The sizes of the classes, which every silo judges first.
-    ridge : float
-        Added to the diagonal of each B_i; 0 for pseudo-inverse roots.
-    """
-    return federation.sum(local_whitened, classes=classes, count=count, ridge=ridge)[
-        "M"
-    ]
-
-
-def disclosed_factors(
-    federation: Federation,
-    classes: Int[Array, "c w"],
-    count: Float[Array, " c"],
-    ridge: float,
-) -> Float[Array, "p l"]:
-    """Return the factors F_i of all silos side by side; one round.
-
-    Parameters
-    ----------
-    federation, classes, count, ridge
-        As of `summed_whitened`.
-    """
-    by_party = federation.collect(
-        local_factors, classes=classes, count=count, ridge=ridge
-    )
-    return np.concatenate([own["F"] for own in by_party.values()], axis=1)

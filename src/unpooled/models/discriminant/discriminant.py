@@ -84,7 +84,6 @@ from unpooled.models.moments import pooled_scatter
 from unpooled.models.parameter_checks import check_choice
 from unpooled.protocol.step import derived, disclosed, public, release
 from unpooled.results.citations import Citation
-from unpooled.results.exhibits import Exhibit
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -293,6 +292,7 @@ class LinearDiscriminantAnalysis(
         *(generalized_eigen.local_pair, generalized_eigen.local_radii),
         *linear_steps,
     )
+    _exhibits = discriminant_exhibits
 
     def __init__(
         self,
@@ -323,9 +323,6 @@ class LinearDiscriminantAnalysis(
 
     def _needs_variation(self) -> bool:
         return self.solver == "exact" and self.shrinkage in (None, 0)
-
-    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        return discriminant_exhibits(self, columns)
 
     def _citation(self) -> Citation:
         works = [
@@ -498,11 +495,13 @@ class LinearDiscriminantAnalysis(
             federation, classes.local_names, self.classes, n_planned
         )
         k = _direction_count(self.n_components, p, len(names))
+        asked: dict[str, Any] = {"classes": names, "count": count, "ridge": ridge}
         if self.factors:
-            F = dgep.disclosed_factors(federation, names, count, ridge)
+            shown = federation.collect(dgep.local_factors, **asked)
+            F = np.concatenate([own["F"] for own in shown.values()], axis=1)
             self.scalings_ = solver.left_singular_vectors(F, k)
         else:
-            M = dgep.summed_whitened(federation, names, count, ridge)
+            M = federation.sum(dgep.local_whitened, **asked)["M"]
             self.scalings_ = solver.eigenvectors(M, k)
         self.classes_ = class_values(names)
         self.class_count_ = count.astype(np.int64)
@@ -522,12 +521,15 @@ class LinearDiscriminantAnalysis(
         check_is_fitted(self)
         if self.solver == "exact":
             raise DataError("An exact answer has no error to diagnose.")
-        federation, ridge = check_federation(self, federation), roots(self.ridge)
+        federation = check_federation(self, federation)
+        ridge = roots(self.ridge)["ridge"]
         with federation.calling(self, "diagnose"):
             names, count = agreed_classes(
                 federation, classes.local_names, self.classes_.tolist(), 0
             )
-            M = dgep.summed_whitened(federation, names, count, ridge["ridge"])
+            M = federation.sum(
+                dgep.local_whitened, classes=names, count=count, ridge=ridge
+            )["M"]
             pair = matrix_pairs.local_discriminant
             return diagnosis_of(federation, pair, {}, self.scalings_, M)
 
@@ -561,10 +563,9 @@ class LinearDiscriminantAnalysis(
             A federation gives a view whose columns are lineardiscriminantanalysis0,
             ...; nothing leaves a silo.
         """
-        if isinstance(X, Federation):
-            view, names = self._check_view(X), list(self.get_feature_names_out())
-            return view.derive(discriminated, names, scalings=self.scalings_)
-        return discriminated(self._check_rows(X), scalings=self.scalings_)
+        check_is_fitted(self)
+        names = list(self.get_feature_names_out())
+        return self._applied(X, discriminated, {"scalings": self.scalings_}, names)
 
     def manova(self) -> "pd.DataFrame":
         """Return multivariate tests that all classes have the same means.
@@ -616,7 +617,6 @@ class LinearDiscriminantAnalysis(
         """Return a fitted object of scikit-learn, for any silo to use without us."""
         import sklearn.discriminant_analysis
 
-        check_is_fitted(self)
         twin = sklearn.discriminant_analysis.LinearDiscriminantAnalysis(
             solver="eigen",
             n_components=self.n_components,

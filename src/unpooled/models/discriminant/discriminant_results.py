@@ -13,7 +13,7 @@ import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, Table
-from unpooled.results.fitted_attributes import MOST_ACROSS, columns_by
+from unpooled.results.fitted_attributes import MOST_ACROSS, columns_by, numbered
 from unpooled.results.formats import counted, left_out, listed, number, per_cent
 from unpooled.results.plots import charts, class_plots
 from unpooled.results.plots.drawing import short
@@ -320,7 +320,7 @@ def _directions(model: "LinearDiscriminantAnalysis", columns: Sequence[str]) -> 
     scalings = columns_by(
         "scalings",
         columns,
-        [Column(f"{j + 1}", "number", f"discriminant_{j + 1}") for j in range(k)],
+        numbered(k, "number", "discriminant"),
         model.scalings_,
         first=("(constant)", *(-_centre(model) @ model.scalings_))
         if not _at_zero(model)
@@ -343,7 +343,7 @@ def _directions(model: "LinearDiscriminantAnalysis", columns: Sequence[str]) -> 
 def _structure(model: "LinearDiscriminantAnalysis", columns: Sequence[str]) -> Exhibit:
     within, total = model.within_correlations_, model.total_correlations_
     k = within.shape[1]
-    heads = [Column(f"{j + 1}", "signed", f"discriminant_{j + 1}") for j in range(k)]
+    heads = numbered(k, "signed", "discriminant")
     tables = [
         *columns_by(
             "within_correlations",
@@ -500,7 +500,7 @@ def _one_shot(
         )
         exhibits.append(Exhibit("Classes", "", [table]))
     k = model.scalings_.shape[1]
-    heads = [Column(f"{j + 1}", "number", f"discriminant_{j + 1}") for j in range(k)]
+    heads = numbered(k, "number", "discriminant")
     text = (
         "Weights of the columns by a published one-shot algorithm, which is "
         "approximate. They are for columns as each silo whitened them for itself, so "

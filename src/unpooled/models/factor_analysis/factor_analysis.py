@@ -15,7 +15,7 @@ Jöreskog, Some contributions to maximum likelihood factor analysis, Psychometri
 (1967).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, final
 
 import numpy as np
@@ -38,7 +38,6 @@ from unpooled.models.moments import pooled_mean, pooled_scatter
 from unpooled.models.parameter_checks import check_choice
 from unpooled.protocol.step import derived, public
 from unpooled.results.citations import Citation
-from unpooled.results.exhibits import Exhibit
 
 
 @derived(
@@ -141,6 +140,7 @@ class FactorAnalysis(
         "explained_variance_ratio_": None,
     }
     _steps = (moments.local_total, moments.local_squares, moments.local_scatter)
+    _exhibits = factor_exhibits
 
     def __init__(
         self,
@@ -157,9 +157,6 @@ class FactorAnalysis(
 
     def _needs_variation(self) -> bool:
         return True
-
-    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        return factor_exhibits(self, columns)
 
     def _citation(self) -> Citation:
         works = [
@@ -269,15 +266,10 @@ class FactorAnalysis(
         (n, k) array or Federation
             The expected factors given the cells (regression scores).
         """
-        if isinstance(X, Federation):
-            view = self._check_view(X)
-            names = list(self.get_feature_names_out())
-            return view.derive(factor_scores, names, kept_of="", **self._scoring())
-        return factor_scores(self._check_rows(X), **self._scoring())
-
-    def _scoring(self) -> dict[str, Array]:
         check_is_fitted(self)
-        return {"mean": self.mean_, "weights": self.scores_weights_}
+        fitted = {"mean": self.mean_, "weights": self.scores_weights_}
+        names = list(self.get_feature_names_out())
+        return self._applied(X, factor_scores, fitted, names)
 
     def get_covariance(self) -> Float[Array, "p p"]:
         """Return the covariance matrix of the model, ``Λ Φ Λᵀ + Ψ``."""

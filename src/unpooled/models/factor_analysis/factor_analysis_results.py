@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unpooled.results.exhibits import Column, Exhibit, Picture, Table
-from unpooled.results.fitted_attributes import columns_by
+from unpooled.results.fitted_attributes import columns_by, numbered
 from unpooled.results.formats import counted, number, per_cent, probability
 from unpooled.results.plots.heatmap import heatmap
 
@@ -29,7 +29,7 @@ def _loadings(model: "FactorAnalysis", columns: Sequence[str]) -> Exhibit:
     k = len(model.components_)
     own = np.sqrt(model.noise_variance_ / model.uniqueness_)
     L = (model.components_ / own).T
-    heads = [Column(f"{i + 1}", "signed", f"factor_{i + 1}") for i in range(k)]
+    heads = numbered(k, "signed", "factor")
     heads.append(Column("Uniqueness", "share"))
     values = np.column_stack([L, model.uniqueness_])
     tables = columns_by("loadings", columns, heads, values)
@@ -100,7 +100,7 @@ def _factors(model: "FactorAnalysis") -> Exhibit:
 
 def _correlations(model: "FactorAnalysis") -> Exhibit:
     k = len(model.factor_correlation_)
-    heads = [Column(f"{i + 1}", "signed", f"factor_{i + 1}") for i in range(k)]
+    heads = numbered(k, "signed", "factor")
     rows = [(f"{i + 1}", *r) for i, r in enumerate(model.factor_correlation_.tolist())]
     table = Table("factor_correlations", (Column("Factor"), *heads), rows)
     return Exhibit("Correlations of the factors", "", [table])

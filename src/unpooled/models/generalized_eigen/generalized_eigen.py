@@ -14,7 +14,7 @@ Lv et al., One-Shot Distributed Generalized Eigenvalue Problem (DGEP), 2022, sec
 and 3, Algorithms 1 and 2.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -29,8 +29,8 @@ from unpooled.linalg.dgep import (
     DGEP,
     power_eigenvectors,
     starting_block,
-    top_eigenvectors,
 )
+from unpooled.linalg.eigen import symmetric_eigenpairs
 from unpooled.linalg.generalized_eigen import inverse_root, leading_pencil_pairs
 from unpooled.linalg.partial_least_squares import leading_singular_pairs
 from unpooled.models.base import FederatedEstimator
@@ -49,7 +49,6 @@ from unpooled.protocol.step import (
     summed,
 )
 from unpooled.results.citations import Citation
-from unpooled.results.exhibits import Exhibit
 
 SOLVERS = ("exact", "dgep-eigh", "dgep-power")
 
@@ -123,7 +122,7 @@ class OneShotSolver:
     def eigenvectors(self, M: Float[Array, "p p"], k: int) -> Float[Array, "p k"]:
         """Return the leading eigenvectors of M."""
         if self.solver == "dgep-eigh":
-            return top_eigenvectors(M, k)
+            return symmetric_eigenpairs(M, k)[1]
         return self._by_power_method(lambda W: M @ W, len(M), k)
 
     def left_singular_vectors(
@@ -200,6 +199,7 @@ class GeneralizedEigen(
     eigenvalues_: Float[Array, " k"]
 
     _estimates: Mapping[str, int | None] = {"eigenvectors_": 1, "eigenvalues_": None}
+    _exhibits = generalized_eigen_exhibits
 
     def __init__(
         self,
@@ -221,9 +221,6 @@ class GeneralizedEigen(
         self.max_iter = max_iter
         self.init = init
         self.random_state = random_state
-
-    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        return generalized_eigen_exhibits(self, columns)
 
     def _citation(self) -> Citation:
         return Citation(
@@ -288,10 +285,9 @@ class GeneralizedEigen(
         X : (n, p) array-like or Federation
             A federation gives a view; nothing leaves a silo.
         """
-        if isinstance(X, Federation):
-            view, names = self._check_view(X), list(self.get_feature_names_out())
-            return view.derive(projected, names, vectors=self.eigenvectors_)
-        return projected(self._check_rows(X), vectors=self.eigenvectors_)
+        check_is_fitted(self)
+        names = list(self.get_feature_names_out())
+        return self._applied(X, projected, {"vectors": self.eigenvectors_}, names)
 
 
 def diagnosis_of(

@@ -8,7 +8,7 @@ import numpy as np
 
 from unpooled.models.pca.pca_results import MANY_COLUMNS, MANY_COMPONENTS
 from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, Table
-from unpooled.results.fitted_attributes import by_component
+from unpooled.results.fitted_attributes import by_component, numbered
 from unpooled.results.formats import left_out, number
 from unpooled.results.plots import charts
 
@@ -43,7 +43,7 @@ def generalized_eigen_exhibits(
     if not exact:
         return exhibits
     k = model.eigenvectors_.shape[1]
-    heads = [Column(f"{i + 1}", "number", f"eigenvector_{i + 1}") for i in range(k)]
+    heads = numbered(k, "number", "eigenvector")
     rows = zip(columns, model.eigenvectors_.tolist(), strict=True)
     table = Table(
         "eigenvectors",

@@ -25,7 +25,7 @@ Box, A general distribution theory for a class of likelihood criteria, Biometrik
 (1949).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -35,14 +35,9 @@ from sklearn.utils.validation import check_is_fitted
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
+from unpooled.linalg import group_tests
 from unpooled.linalg.eigen import leading_eigenpairs
-from unpooled.linalg.group_tests import (
-    Multivariate,
-    adjusted,
-    covariances_test,
-    means_test,
-    one_way,
-)
+from unpooled.linalg.generalized_eigen import span_angles
 from unpooled.linalg.moments import column_sums, scatter
 from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator
@@ -57,7 +52,6 @@ from unpooled.models.moments import MEAN, PRODUCTS, SQUARES, pooled_mean
 from unpooled.protocol.bounds import CauchySchwarz
 from unpooled.protocol.step import public, release, stays, summed
 from unpooled.results.citations import Citation
-from unpooled.results.exhibits import Exhibit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -368,6 +362,7 @@ class Heterogeneity(FederatedEstimator):
         "component_eta_squared_": None,
     }
     _steps = (moments.local_total, *OF_SILOS)
+    _exhibits = heterogeneity_exhibits
 
     def __init__(
         self,
@@ -384,9 +379,6 @@ class Heterogeneity(FederatedEstimator):
 
     def _needs_variation(self) -> bool:
         return self.multivariate
-
-    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        return heterogeneity_exhibits(self, columns)
 
     def _citation(self) -> Citation:
         works = [
@@ -454,17 +446,17 @@ class Heterogeneity(FederatedEstimator):
         N, m, units = self.n_samples_, self.n_silos_, scale * scale[:, None]
         T, B = totals["scatter"] / units, totals["between"] / units
         W = T - B
-        wilks, pillai = means_test(B, T, m, N, federation.feature_names)
+        wilks, pillai = group_tests.means_test(B, T, m, N, federation.feature_names)
         self.wilks_, self.pillai_ = _record(wilks), _record(pillai)
         self.box_m_ = None
         if round(float(totals["singular"])) == 0:
             # The silos' units are those of `squares`, N - 1 times as large.
             logs = float(totals["logs"]) + (N - m) * len(T) * np.log(N - 1)
-            self.box_m_ = _record(covariances_test(W, logs, m, N))
+            self.box_m_ = _record(group_tests.covariances_test(W, logs, m, N))
         values, V = leading_eigenpairs(T, k)
         self.components_ = np.ascontiguousarray(V.T)
         self.component_variance_ratio_ = values / T.trace()
-        self.angles_ = _angles(V, leading_eigenpairs(W, k)[1])
+        self.angles_ = span_angles(V, leading_eigenpairs(W, k)[1])
         self._set_analyses_of_variance("", totals["between"].diagonal(), squares)
         between = np.einsum("pk,pk->k", V, B @ V)
         self._set_analyses_of_variance("component_", between, values)
@@ -492,11 +484,11 @@ class Heterogeneity(FederatedEstimator):
         self, prefix: str, between: Float[Array, " l"], total: Float[Array, " l"]
     ) -> None:
         """Set the tests of equal means from the sums of squares between and in all."""
-        tests = one_way(between, total, self.n_silos_, self.n_samples_)
+        tests = group_tests.one_way(between, total, self.n_silos_, self.n_samples_)
         setattr(self, f"{prefix}eta_squared_", tests.eta_squared)
         setattr(self, f"{prefix}f_statistic_", tests.f_statistic)
         setattr(self, f"{prefix}p_value_", tests.p_value)
-        setattr(self, f"{prefix}p_adjusted_", adjusted(tests.p_value))
+        setattr(self, f"{prefix}p_adjusted_", group_tests.adjusted(tests.p_value))
 
     def _compare_variances(
         self,
@@ -518,7 +510,7 @@ class Heterogeneity(FederatedEstimator):
             del prefixes["axis"]
         for name, prefix in prefixes.items():
             of_mean = totals[f"{name}_total"] ** 2 / N
-            tests = one_way(
+            tests = group_tests.one_way(
                 np.maximum(between[name] - of_mean, 0.0),
                 totals[f"{name}_squares"] - of_mean,
                 m,
@@ -671,12 +663,5 @@ def _component_count(k: Any, p: int, m: int) -> int:
     return int(k)
 
 
-def _angles(V: Float[Array, "p k"], U: Float[Array, "p k"]) -> Float[Array, " k"]:
-    """Return largest principal angles of the first 1, ..., k columns, in degrees."""
-    spans = range(1, V.shape[1] + 1)
-    largest = [scipy.linalg.subspace_angles(V[:, :j], U[:, :j])[0] for j in spans]
-    return np.degrees(np.array(largest))
-
-
-def _record(test: Multivariate) -> dict[str, Any]:
+def _record(test: group_tests.Multivariate) -> dict[str, Any]:
     return vars(test) | {"dof": list(test.dof)}

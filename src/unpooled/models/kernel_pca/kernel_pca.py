@@ -15,7 +15,6 @@ References
 As of `unpooled.linalg.kernels`.
 """
 
-from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
@@ -26,13 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 from unpooled.arrays import Array, Float, Int
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.linalg.kernels import (
-    KERNELS,
-    KernelMap,
-    fourier_features,
-    fourier_weights,
-    landmark_rows,
-)
+from unpooled.linalg import kernels
 from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.kernel_pca import columns
@@ -42,7 +35,6 @@ from unpooled.models.moments import pooled_mean, pooled_scatter
 from unpooled.models.pca.spectrum import check_rows_suffice, leading_components
 from unpooled.protocol.step import derived, public
 from unpooled.results.citations import Citation
-from unpooled.results.exhibits import Exhibit
 
 
 @derived()
@@ -50,8 +42,8 @@ def fourier(
     X: Float[Array, "n p"], *, seed: int, gamma: float, size: int
 ) -> Float[Array, "n l"]:
     """Return random Fourier features of rows; every silo draws the same weights."""
-    weights, offset = fourier_weights(seed, X.shape[1], size, gamma)
-    return fourier_features(X @ weights, offset)
+    weights, offset = kernels.fourier_weights(seed, X.shape[1], size, gamma)
+    return kernels.fourier_features(X @ weights, offset)
 
 
 @derived(
@@ -181,6 +173,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
         columns,
     )
     _kept_by_silos = ("eigenvectors_", "score_weights_", "kernel_means_")
+    _exhibits = kernel_pca_exhibits
 
     def __init__(
         self,
@@ -204,9 +197,6 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
         self.n_landmarks = n_landmarks
         self.scores = scores
         self.random_state = random_state
-
-    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        return kernel_pca_exhibits(self, columns)
 
     def _citation(self) -> Citation:
         works = [
@@ -286,7 +276,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
             return
         if federation.coordinator.planned:
             # Eigenvectors of a plan's placeholders take time, and mean nothing.
-            axes = KernelMap(
+            axes = kernels.KernelMap(
                 values=np.ones(k),
                 vectors=np.zeros((N, k)),
                 offset=np.zeros(width),
@@ -325,7 +315,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
     def _landmarks(self) -> Int[Array, " l"]:
         """Return the positions of the rows that all rows are compared with."""
         if self.approximation == "nystroem":
-            return landmark_rows(self.seed_, self.n_samples_, self.n_landmarks)
+            return kernels.landmark_rows(self.seed_, self.n_samples_, self.n_landmarks)
         # Fourier features compare rows with none; their number is that of the weights.
         exact = self.approximation is None
         return np.arange(self.n_samples_ if exact else self.n_landmarks)
@@ -474,8 +464,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
         )
         # Of rows it takes the number of columns only.
         sampler.fit(np.zeros((1, p)))
-        if hasattr(self, "feature_names_in_"):
-            sampler.feature_names_in_ = self.feature_names_in_.copy()
+        self._taught(sampler, ("feature_names_in_",))
         k, N = len(self.eigenvalues_), self.n_samples_
         twin = sklearn.decomposition.PCA(k)
         twin.mean_ = self.kernel_means_.copy()
@@ -487,7 +476,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
     def _check_parameters(self) -> None:
         """Refuse parameters that do not exist or do not go together."""
         for name, allowed in {
-            "kernel": KERNELS,
+            "kernel": kernels.KERNELS,
             "approximation": APPROXIMATIONS,
             "scores": ("coordinator", "parties"),
         }.items():

@@ -22,7 +22,7 @@ does), plays no part in its updates.
 import math
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, final
 
 import numpy as np
@@ -49,7 +49,6 @@ from unpooled.models.moments import complete
 from unpooled.protocol.bounds import Ceiling
 from unpooled.protocol.step import disclosed, public, release, stays, summed
 from unpooled.results.citations import Citation
-from unpooled.results.exhibits import Exhibit
 
 # A silo is slow when its last update took this many times the mean over all silos.
 _SLOW = 2.0
@@ -349,6 +348,7 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
 
     _partitions = ("columns",)
     _kept_by_silos = ("coef_", "feature_importances_")
+    _exhibits = mmvfl_exhibits
 
     def __init__(
         self,
@@ -368,9 +368,6 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
         self.tol = tol
         self.max_staleness = max_staleness
         self.random_state = random_state
-
-    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        return mmvfl_exhibits(self, columns)
 
     def _citation(self) -> Citation:
         return Citation(
@@ -534,12 +531,16 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
         if sample_weight is not None:
             raise DataError("MMVFL.score takes no sample_weight; rows count alike.")
         with view.calling(self, "score", **({} if y is None else {"y": y})):
-            words = self._class_words()
-            scores = view.sum(
-                local_scores, to="parties", kept_of=self.kept_, classes=words
-            )["scores"]
-            totals = view.sum(local_hits, classes=words, scores=scores)
+            totals = view.sum(local_hits, **self._judged(view))
         return float(totals["hits"]) / max(float(totals["judged"]), 1.0)
+
+    def _judged(self, view: Federation) -> dict[str, Any]:
+        """Return what the silos compare labels with: scores that they alone open."""
+        words = self._class_words()
+        scores = view.sum(
+            local_scores, to="parties", kept_of=self.kept_, classes=words
+        )["scores"]
+        return {"classes": words, "scores": scores}
 
     def class_hits(self, X: Any) -> Int[Array, " c"]:
         """Return how many rows of each class `predict` classifies correctly.
@@ -559,11 +560,7 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
         view = self._view(X)
         check_label(view, view.label)
         with view.calling(self, "class_hits"):
-            words = self._class_words()
-            scores = view.sum(
-                local_scores, to="parties", kept_of=self.kept_, classes=words
-            )["scores"]
-            totals = view.sum(local_class_hits, classes=words, scores=scores)
+            totals = view.sum(local_class_hits, **self._judged(view))
         # Where several silos have the label, each has counted the same rows.
         times = max(round(float(totals["judged"]) / max(view.n_rows or 0, 1)), 1)
         return np.rint(totals["hits"] / times).astype(np.int64)

@@ -29,7 +29,6 @@ from unpooled.federation.lock_step import LockStep
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.metrics.classification import (
     BinnedScore,
-    Confusion,
     added_confusions,
     confusion,
 )
@@ -306,10 +305,6 @@ def _in_parts(values: Sequence[Any], size: int) -> list[Sequence[Any]]:
     return [values[start : start + size] for start in range(0, len(values), size)]
 
 
-def _confusion(model: Any, rows: Federation, y: Any) -> Confusion:
-    return confusion(y, model.predict(rows))
-
-
 def _r2_by_response(model: Any, rows: Federation, y: Any) -> Float[Array, " q"]:
     given = predictions_of(model, rows)
     return np.asarray(r2_score(y, given, multioutput="raw_values"))
@@ -327,7 +322,7 @@ def _details(scores: Iterable[str]) -> dict[str, Callable[..., Any]]:
     """Return what can be had from the totals that scores open, by name."""
     found: dict[str, Callable[..., Any]] = {}
     if {"accuracy", "balanced_accuracy"} & set(scores):
-        found[_CONFUSION] = _confusion
+        found[_CONFUSION] = lambda model, rows, y: confusion(y, model.predict(rows))
     if "r2" in scores:
         found["r2"] = _r2_by_response
     if "neg_root_mean_squared_error" in scores:

@@ -27,7 +27,7 @@ from sklearn.base import clone
 
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
-from unpooled.models.base import fitted_names
+from unpooled.models.base import fitted_names, input_names
 from unpooled.models.model_selection.jackknife_results import jackknife_exhibits
 from unpooled.models.model_selection.scoring import last_step
 from unpooled.results.summary import Summary
@@ -216,16 +216,13 @@ def jackknife_of(
     errors, bias = {}, {}
     for name, of_all in found.items():
         errors[name], bias[name] = _error_and_bias(of_all, replicates[name], rows, N)
-    names = vars(model).get("feature_names_in_")
-    if names is None:
-        names = [f"x{j}" for j in range(vars(model).get("n_features_in_", 0))]
     of_fit = {
         name: _numbers(model, f"{name}se_")
         for name in found
         if f"{name}se_" in vars(model)
     }
     return Jackknife(
-        columns=[str(name) for name in names],
+        columns=input_names(model),
         block_rows=rows,
         n_rows=N,
         estimates=found,

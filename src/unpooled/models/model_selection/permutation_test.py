@@ -80,6 +80,11 @@ _EXCEEDING = (
     "number of permutations whose statistic reaches that of the rows as they are"
 )
 _REFERENCE = "the value that 95 % of the permutations stay below"
+_FOUND: dict[str, Any] = {
+    "statistic": release("1", meaning="the statistic of the rows as they are"),
+    "exceeding": release("1", meaning=_EXCEEDING),
+    "reference": release("1", meaning=_REFERENCE),
+}
 
 
 def _orders(X: Float[Array, "n p"], seed: int) -> np.random.Generator:
@@ -263,9 +268,7 @@ def local_dealt_rows(
         ),
         "observed": public("", "the statistic of the silos, which they alone open"),
     },
-    statistic=release("1", meaning="the statistic of the rows as they are"),
-    exceeding=release("1", meaning=_EXCEEDING),
-    reference=release("1", meaning=_REFERENCE),
+    **_FOUND,
 )
 def found_differences(
     party: str,
@@ -287,9 +290,7 @@ def found_differences(
             "products of two views under each permutation, which the silos alone open",
         )
     },
-    statistic=release("1", meaning="the statistic of the rows as they are"),
-    exceeding=release("1", meaning=_EXCEEDING),
-    reference=release("1", meaning=_REFERENCE),
+    **_FOUND,
 )
 def found_association(
     party: str, *, products: Float[Array, "b r s"], leader: str
@@ -405,7 +406,8 @@ class PermutationTest(FederatedEstimator):
         asked = {"numbers": np.arange(B + 1.0), "seed": int(seed)}
         leader = federation.parties[0]
         if kind == "silos":
-            found = self._of_silos(federation, B, int(seed))
+            groups = dealt_groups(federation, B, int(seed))
+            found = compared_silos(federation, groups, *self._moments(federation))
         elif kind == "columns":
             mean, S = self._moments(federation)
             spread = np.sqrt(S.diagonal())
@@ -442,12 +444,6 @@ class PermutationTest(FederatedEstimator):
         """Return the mean and the scatter of all rows; three rounds."""
         self.n_samples_, mean = pooled_mean(federation)
         return mean, pooled_scatter(federation, mean)
-
-    def _of_silos(self, federation: Federation, B: int, seed: int) -> dict[str, Any]:
-        """Compare the silos' differences with those of groups dealt at random."""
-        groups = dealt_groups(federation, B, seed)
-        mean, S = self._moments(federation)
-        return compared_silos(federation, groups, mean, S)
 
     def _by_class(self, federation: Federation, y: Any, asked: Any) -> Any:
         check_label(federation, y)

@@ -38,22 +38,6 @@ def _targets(y: Any) -> Any:
     return y
 
 
-def _accuracy(model: Any, rows: Federation, y: Any) -> float:
-    return accuracy_score(y, model.predict(rows))
-
-
-def _balanced_accuracy(model: Any, rows: Federation, y: Any) -> float:
-    return balanced_accuracy_score(y, model.predict(rows))
-
-
-def _neg_log_loss(model: Any, rows: Federation, y: Any) -> float:
-    return -log_loss(y, model.predict_proba(rows))
-
-
-def _roc_auc(model: Any, rows: Federation, y: Any) -> float:
-    return roc_auc_score(y, model.predict_proba(rows))
-
-
 def _r2(model: Any, rows: Federation, y: Any) -> float:
     return float(np.mean(r2_score(_targets(y), predictions_of(model, rows))))
 
@@ -74,10 +58,12 @@ def _log_likelihood(model: Any, rows: Federation, y: Any) -> float:
 OWN = "score"
 SCORERS: Mapping[str, Scorer] = MappingProxyType(
     {
-        "accuracy": _accuracy,
-        "balanced_accuracy": _balanced_accuracy,
-        "neg_log_loss": _neg_log_loss,
-        "roc_auc": _roc_auc,
+        "accuracy": lambda model, rows, y: accuracy_score(y, model.predict(rows)),
+        "balanced_accuracy": lambda model, rows, y: balanced_accuracy_score(
+            y, model.predict(rows)
+        ),
+        "neg_log_loss": lambda model, rows, y: -log_loss(y, model.predict_proba(rows)),
+        "roc_auc": lambda model, rows, y: roc_auc_score(y, model.predict_proba(rows)),
         "r2": _r2,
         "neg_root_mean_squared_error": _neg_rmse,
         "log_likelihood": _log_likelihood,

@@ -26,7 +26,7 @@ Pooled Covariance PCA (P-COV) for Distributed/Federated Learning, sections 3 to 
 """
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, final
 
 import numpy as np
@@ -39,7 +39,7 @@ from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.models import moments
-from unpooled.models.base import FederatedEstimator, check_federation
+from unpooled.models.base import FederatedEstimator, check_federation, input_names
 from unpooled.models.moments import MEAN, local_scatter, local_squares, pooled_mean
 from unpooled.models.pca import (
     columns,
@@ -74,7 +74,6 @@ from unpooled.models.pca.spectrum import (
 from unpooled.models.pca.standard_errors import STANDARD_ERRORS
 from unpooled.protocol.step import derived, public
 from unpooled.results.citations import Citation
-from unpooled.results.exhibits import Exhibit
 from unpooled.secure.noise import GaussianPrivacy
 
 # Attributes of a fit by an iterative solver, with privacy, or after an update.
@@ -450,6 +449,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         *(components_only, update, likelihood),
         *(standard_errors, outliers),
     )
+    _exhibits = pca_exhibits
 
     def __init__(
         self,
@@ -485,9 +485,6 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         self.cv = cv
         self.scores = scores
         self.random_state = random_state
-
-    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        return pca_exhibits(self, columns)
 
     def _citation(self) -> Citation:
         works = [
@@ -658,8 +655,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
             svd_solver=self.svd_solver,
         )
         of_rows = self._is_compressed() or self.privacy is not None
-        own = self.standard_errors is False and not self.outliers
-        own &= self.svd_solver in ("auto", "covariance_eigh")
+        forms_scatter = self.svd_solver in ("auto", "covariance_eigh")
+        exact = federation.partition == "rows" and forms_scatter and not of_rows
+        own = self.standard_errors is False and not self.outliers and forms_scatter
         components_only.check_components_only(
             self.open,
             self.n_components,
@@ -682,8 +680,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
                 "privacy, bits and rank at their defaults."
             )
         if self.outliers:
-            exact = self.svd_solver in ("auto", "covariance_eigh") and not of_rows
-            if federation.partition == "columns" or not exact:
+            if not exact:
                 raise DataError(
                     "outliers=True takes the exact scatter of a row partition: "
                     'svd_solver="covariance_eigh", without privacy, bits or rank.'
@@ -697,7 +694,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
             raise DataError(
                 f'scores={self.scores!r}; choose "coordinator", "parties" or None.'
             )
-        if self.standard_errors and self.svd_solver not in ("auto", "covariance_eigh"):
+        if self.standard_errors and not forms_scatter:
             raise DataError(
                 f'svd_solver="{self.svd_solver}" has no standard errors; choose '
                 f'"covariance_eigh".'
@@ -709,8 +706,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
             )
         k = self.n_components
         if isinstance(k, str) and k in RULES:
-            exact = self.svd_solver in ("auto", "covariance_eigh") and not of_rows
-            if federation.partition == "columns" or not exact:
+            if not exact:
                 raise DataError(
                     f'n_components="{k}" takes the exact scatter of a row partition: '
                     f'svd_solver="covariance_eigh", without privacy, bits or rank.'
@@ -784,17 +780,15 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         -------
         (n, k) array or Federation, or None where the silos keep the scores
         """
-        if isinstance(X, Federation):
-            view = self._check_view(X)
-            if view.partition == "columns":
-                return columns.scores(
-                    self, view, to=self.scores, kept_of=self.kept_, scale=self._scale()
-                )
-            names = list(self.get_feature_names_out())
-            return view.derive(projected, names, kept_of="", **self._projection())
         if issparse(X):
             return self._of_sparse(X)
-        return projected(self._check_rows(X), **self._projection())
+        if isinstance(X, Federation) and X.partition == "columns":
+            view, scale = self._check_view(X), self._scale()
+            return columns.scores(
+                self, view, to=self.scores, kept_of=self.kept_, scale=scale
+            )
+        names = list(self.get_feature_names_out())
+        return self._applied(X, projected, self._projection(), names)
 
     def _of_sparse(self, X: Any) -> Float[Array, "n k"]:
         """Return the scores of sparse rows, which are never made dense."""
@@ -868,13 +862,10 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
             normalisation, as in SPSS and R).
         """
         check_is_fitted(self)
-        names = vars(self).get("feature_names_in_")
-        if names is None:
-            names = [f"x{j}" for j in range(self.n_features_in_)]
         return rotated_loadings(
             self.components_,
             self.explained_variance_,
-            [str(name) for name in names],
+            input_names(self),
             rotation,
             kaiser,
         )
@@ -1025,7 +1016,6 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         """Return a fitted `sklearn.decomposition.PCA`, usable without this library."""
         import sklearn.decomposition
 
-        check_is_fitted(self)
         twin = sklearn.decomposition.PCA(
             self.n_components, whiten=self.whiten, svd_solver="covariance_eigh"
         )

@@ -30,7 +30,7 @@ from unpooled.results.exhibits import (
     Picture,
     Table,
 )
-from unpooled.results.fitted_attributes import by_column, by_component
+from unpooled.results.fitted_attributes import by_column, by_component, numbered
 from unpooled.results.formats import (
     counted,
     left_out,
@@ -536,8 +536,7 @@ def loadings(
 
 def _of_components(kind: Kind, k: int) -> tuple[Column, ...]:
     """Return the heads of a table of columns by components."""
-    heads = [Column(f"{i + 1}", kind, f"component_{i + 1}") for i in range(k)]
-    return (Column("Column"), *heads)
+    return Column("Column"), *numbered(k, kind)
 
 
 def _by_row(

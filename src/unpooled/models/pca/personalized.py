@@ -50,7 +50,6 @@ from unpooled.models.pca.personalized_results import personalized_exhibits
 from unpooled.protocol.step import disclosed, kept, public, release, stays, summed
 from unpooled.protocol.view_operations import Rows
 from unpooled.results.citations import Citation
-from unpooled.results.exhibits import Exhibit
 
 SOLVERS = ("gradient", "stiefel")
 # Moves that the search remembers, and the part of a step at which it forgets them.
@@ -257,6 +256,7 @@ class PersonalizedPCA(
     _steps = (moments.local_total, moments.local_squares, moments.local_scatter)
     _kept_by_silos = ("own_components_", "own_explained_variance_")
     _computed = ("components_", "explained_variance_", "explained_variance_ratio_")
+    _exhibits = personalized_exhibits
 
     def __init__(
         self,
@@ -274,9 +274,6 @@ class PersonalizedPCA(
         self.learning_rate = learning_rate
         self.tol = tol
         self.max_iter = max_iter
-
-    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        return personalized_exhibits(self, columns)
 
     def _citation(self) -> Citation:
         return Citation(
@@ -428,11 +425,8 @@ class PersonalizedPCA(
             "components": self.components_,
             "scale": np.ones(len(self.components_)),
         }
-        if isinstance(X, Federation):
-            view = self._check_view(X)
-            names = list(self.get_feature_names_out())
-            return view.derive(projected, names, **arguments)
-        return projected(self._check_rows(X), **arguments)
+        names = list(self.get_feature_names_out())
+        return self._applied(X, projected, arguments, names)
 
 
 @final

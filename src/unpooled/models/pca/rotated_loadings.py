@@ -16,7 +16,7 @@ from unpooled.arrays import Array, Float
 from unpooled.linalg.rotation import rotated, rotation_of
 from unpooled.models.parameter_checks import check_choice
 from unpooled.results.exhibits import Column, Exhibit, Table
-from unpooled.results.fitted_attributes import columns_by
+from unpooled.results.fitted_attributes import columns_by, numbered
 from unpooled.results.summary import Summary, Tabular
 
 _METHODS = ("varimax", "promax")
@@ -55,7 +55,7 @@ class RotatedLoadings(Tabular):
     def summary(self) -> Summary:
         """Return the loadings and variances as tables."""
         k = self.loadings.shape[1]
-        heads = [Column(f"{i + 1}", "signed", f"component_{i + 1}") for i in range(k)]
+        heads = numbered(k, "signed", "component")
         tables = columns_by("loadings", self.columns, heads, self.loadings)
         variances = Table(
             "explained_variance",

@@ -20,7 +20,7 @@ from unpooled.arrays import Array, Shaped
 from unpooled.data.columns import check_known, listing
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.models.base import FederatedEstimator
+from unpooled.models.base import FederatedEstimator, input_names
 from unpooled.models.files.catalogue import estimator
 from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Exhibit
@@ -120,7 +120,7 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
             exhibit
             for model, own in self.transformers_
             if model != _PASS
-            for exhibit in model._exhibits(own)
+            for exhibit in model._exhibits_with(own, ())
         ]
 
     def _citation(self) -> Citation:
@@ -183,7 +183,8 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
         input_features : sequence of str, optional
             The names in `fit`.
         """
-        names = self._passed(self._names(input_features))
+        check_is_fitted(self)
+        names = self._passed(input_names(self, input_features))
         for model, own in self.transformers_:
             if model != _PASS:
                 names += list(model.get_feature_names_out(own))
@@ -209,14 +210,7 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
                     part = model.transform(view.select(own))
                     view = view.with_part(own, part)
             return view
-        names = self._names(None)
-        frame = hasattr(X, "columns") and set(names) <= set(X.columns)
-        rows = np.asarray(X[names] if frame else X, dtype=object)
-        if rows.ndim != 2 or rows.shape[1] != len(names):
-            raise ValueError(
-                f"X has shape {rows.shape}, but ColumnTransformer is expecting "
-                f"{len(names)} features as input."
-            )
+        rows, names = self._check_objects(X), input_names(self)
         place = {name: j for j, name in enumerate(names)}
         parts = [_numbers(rows[:, [place[n] for n in self._passed(names)]])]
         for model, own in self.transformers_:
@@ -225,18 +219,6 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
                 reads = model._reads_categories
                 parts.append(model.transform(part if reads else part.astype(float)))
         return np.hstack(parts)
-
-    def _names(self, given: Any) -> list[str]:
-        check_is_fitted(self)
-        known = getattr(self, "feature_names_in_", None)
-        if given is None:
-            known = (
-                [f"x{j}" for j in range(self.n_features_in_)]
-                if known is None
-                else known
-            )
-            given = known
-        return [str(name) for name in given]
 
     def _passed(self, names: Sequence[str]) -> list[str]:
         """Return the columns that no transform changes, in their order."""

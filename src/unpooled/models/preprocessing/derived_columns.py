@@ -19,7 +19,7 @@ from unpooled.data.columns import check_known
 from unpooled.data.derived_columns import EQUAL, Expression, computed
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.models.base import FederatedEstimator
+from unpooled.models.base import FederatedEstimator, input_names
 from unpooled.protocol.step import derived, public
 from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Column, Exhibit, Table
@@ -146,7 +146,7 @@ class DerivedColumns(TransformerMixin, FederatedEstimator):
             The names in `fit`.
         """
         check_is_fitted(self, "n_features_in_")
-        given = self._names() if input_features is None else input_features
+        given = input_names(self, input_features)
         return np.array([*given, *self._made()], dtype=object)
 
     def transform(self, X: Any) -> Any:
@@ -163,14 +163,7 @@ class DerivedColumns(TransformerMixin, FederatedEstimator):
             view = self._check_view(X)
             used, arguments = self._arguments(view.feature_names)
             return view.with_derived(derived_columns, used, self._made(), **arguments)
-        names = self._names()
-        frame = hasattr(X, "columns") and set(names) <= set(X.columns)
-        rows = np.asarray(X[names] if frame else X, dtype=object)
-        if rows.ndim != 2 or rows.shape[1] != len(names):
-            raise ValueError(
-                f"X has shape {rows.shape}, but DerivedColumns is expecting "
-                f"{len(names)} features as input."
-            )
+        rows, names = self._check_objects(X), input_names(self)
         used, arguments = self._arguments(names)
         compared = {
             one.columns[0] for one in self._expressions().values() if one.kind == EQUAL
@@ -186,12 +179,6 @@ class DerivedColumns(TransformerMixin, FederatedEstimator):
         )
         whole = np.hstack([rows, made.astype(object)])
         return whole if compared else whole.astype(float)
-
-    def _names(self) -> list[str]:
-        known = getattr(self, "feature_names_in_", None)
-        if known is None:
-            return [f"x{j}" for j in range(self.n_features_in_)]
-        return [str(name) for name in known]
 
     def _arguments(self, names: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
         """Return the columns that are read, and the arguments of the step."""

@@ -60,7 +60,6 @@ from unpooled.protocol.step import (
     summed,
 )
 from unpooled.results.citations import Citation
-from unpooled.results.exhibits import Exhibit
 
 MISSING_CELLS = "number of rows without a value in each column, over all silos"
 STRATEGIES = ("mean", "median", "most_frequent", "constant")
@@ -300,6 +299,7 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         local_categories,
         *STEPS,
     )
+    _exhibits_with = imputer_exhibits
 
     def __init__(
         self,
@@ -327,14 +327,6 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         """Whether some of the columns that were fitted hold categories."""
         fitted = vars(self).get("statistics_")
         return fitted is None or fitted.dtype == object
-
-    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        return imputer_exhibits(self, columns)
-
-    def _exhibits_with(
-        self, columns: Sequence[str], later: Sequence[Any]
-    ) -> list[Exhibit]:
-        return imputer_exhibits(self, columns, later)
 
     def _citation(self) -> Citation:
         filling = f"the {filling_name(self.strategy)} of the column over all silos"
@@ -427,7 +419,8 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         self.n_missing_ = missing
 
     def _fit_medians(self, federation: Federation) -> None:
-        least, names = check_least(self.min_rows), federation.feature_names
+        check_least(self.min_rows)
+        names = federation.feature_names
         units = units_of(self.decimals, names)
         count = np.rint(federation.sum(local_counts)["count"])
         self._check_empty(federation, count)
@@ -437,14 +430,7 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
             view = federation
             if len(some) < len(count):
                 view = federation.select([names[j] for j in some])
-            found, _ = column_values(
-                view,
-                np.array([0.5]),
-                comparison=self.comparison,
-                least=least,
-                units=units[some],
-                allow_coordinator_party=self.allow_coordinator_party,
-            )
+            found, _ = column_values(self, view, np.array([0.5]), units=units[some])
             medians[some] = found[0]
         if few := [names[j] for j in np.flatnonzero(np.isnan(medians))]:
             raise DataError(
@@ -550,16 +536,7 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
 
     def _transformed_objects(self, X: Any) -> Shaped[Array, "n q"]:
         """Return rows of numbers and names, filled."""
-        known = getattr(self, "feature_names_in_", None)
-        if hasattr(X, "columns") and known is not None and set(known) <= set(X.columns):
-            X = X[list(known)]
-        rows = np.array(X, dtype=object)
-        p = len(self.statistics_)
-        if rows.ndim != 2 or rows.shape[1] != p:
-            raise ValueError(
-                f"X has shape {rows.shape}, but SimpleImputer is expecting {p} "
-                f"features as input."
-            )
+        rows = self._check_objects(X)
         missing = np.zeros(rows.shape, bool)
         for j, statistic in enumerate(self.statistics_):
             if isinstance(statistic, str):

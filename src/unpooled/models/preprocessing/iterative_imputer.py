@@ -44,7 +44,6 @@ Numerical Analysis 49 (2011): `unpooled.linalg.anderson`.
 """
 
 import warnings
-from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
@@ -69,7 +68,6 @@ from unpooled.models.preprocessing.iterative_imputer_results import (
 )
 from unpooled.protocol.step import derived, public, release, summed
 from unpooled.results.citations import Citation
-from unpooled.results.exhibits import Exhibit
 from unpooled.results.formats import counted
 
 # Points of the path that the next one is made of; more than a few change little.
@@ -406,6 +404,7 @@ class IterativeImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
     _missing = True
     on_all_rows = True
     _steps = (local_counts, local_observed)
+    _exhibits = iterative_imputer_exhibits
 
     def __init__(
         self,
@@ -419,9 +418,6 @@ class IterativeImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         self.updates = updates
         self.imputation_order = imputation_order
         self.skip_complete = skip_complete
-
-    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        return iterative_imputer_exhibits(self, columns)
 
     def _citation(self) -> Citation:
         sweeps = counted(getattr(self, "n_iter_", self.max_iter), "sweep")
@@ -639,11 +635,6 @@ class IterativeImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
             twin.imputation_sequence_.append(triplet(j, others, model))
         twin.n_iter_ = self.n_iter_
         twin.n_features_with_missing_ = len(self._order())
-        return self._taught_names(twin)
-
-    def _taught_names(self, twin: Any) -> Any:
-        for name in ("n_features_in_", "feature_names_in_"):
-            if name in vars(self):
-                setattr(twin, name, getattr(self, name))
-                setattr(twin.initial_imputer_, name, getattr(self, name))
-        return twin
+        names = ("n_features_in_", "feature_names_in_")
+        self._taught(twin.initial_imputer_, names)
+        return self._taught(twin, names)

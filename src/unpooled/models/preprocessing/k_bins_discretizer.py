@@ -8,7 +8,6 @@ Rows between two edges that lie close together are few, so a silo answers about 
 for one set of edges in each version of its table (`one_setting`).
 """
 
-from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Any, final
 
@@ -19,20 +18,18 @@ from sklearn.utils.validation import check_is_fitted
 from unpooled.arrays import Array, Float, Int
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.models.base import FederatedEstimator
+from unpooled.models.base import FederatedEstimator, input_names
 from unpooled.models.description.bins import EDGES, bin_numbers, cuts_of, ends_of
 from unpooled.models.description.quantiles import (
     COMPARISONS,
     STEPS,
     inward_values,
-    units_of,
 )
 from unpooled.models.moments import complete
 from unpooled.models.parameter_checks import check_choice
 from unpooled.models.preprocessing.preprocessing_results import discretizer_exhibits
 from unpooled.protocol.step import derived, public, release, summed
 from unpooled.results.citations import Citation
-from unpooled.results.exhibits import Exhibit
 
 _ENCODINGS = ("onehot-dense", "ordinal")
 _STRATEGIES = ("quantile", "uniform")
@@ -169,6 +166,7 @@ class KBinsDiscretizer(TransformerMixin, FederatedEstimator):
     bin_edges_: list[Array]
     n_bins_: Int[Array, " p"]
     bin_counts_: list[Array]
+    _exhibits = discretizer_exhibits
 
     def __init__(
         self,
@@ -190,9 +188,6 @@ class KBinsDiscretizer(TransformerMixin, FederatedEstimator):
         self.min_rows = min_rows
         self.decimals = decimals
         self.allow_coordinator_party = allow_coordinator_party
-
-    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        return discretizer_exhibits(self, columns)
 
     def _citation(self) -> Citation:
         how = {
@@ -238,12 +233,9 @@ class KBinsDiscretizer(TransformerMixin, FederatedEstimator):
             return np.linspace(ends[0], ends[1], k + 1)
         uniform = self.strategy == "uniform"
         found = inward_values(
+            self,
             federation,
             np.array([0.0, 1.0]) if uniform else np.linspace(0.0, 1.0, k + 1),
-            comparison=self.comparison,
-            min_rows=self.min_rows,
-            units=units_of(self.decimals, names),
-            allow_coordinator_party=self.allow_coordinator_party,
         )
         # Brackets may overlap.
         found = np.maximum.accumulate(found)
@@ -261,11 +253,7 @@ class KBinsDiscretizer(TransformerMixin, FederatedEstimator):
             The names in `fit`; x0, x1, ... where the tables have none.
         """
         check_is_fitted(self)
-        known = getattr(self, "feature_names_in_", None)
-        if input_features is None:
-            p = self.n_features_in_
-            input_features = [f"x{j}" for j in range(p)] if known is None else known
-        names = [str(name) for name in input_features]
+        names = input_names(self, input_features)
         if len(names) != len(self.n_bins_):
             raise ValueError(
                 f"input_features has {len(names)} names; give {len(self.n_bins_)}."

@@ -19,7 +19,7 @@ from unpooled.arrays import Array, Float, Int
 from unpooled.data.categories import category_code, category_name, coded
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.models.base import FederatedEstimator
+from unpooled.models.base import FederatedEstimator, input_names
 from unpooled.models.preprocessing.agreed_categories import (
     Categories,
     agreed_categories,
@@ -68,8 +68,103 @@ def one_hot(
     return made[:, :width]
 
 
+class CategoryEncoder(TransformerMixin, FederatedEstimator):
+    """What encoders of categories find, all silos together.
+
+    Attributes
+    ----------
+    categories_ : list of (k,) array of str
+        Names of the categories of each column, in the order of text.
+    infrequent_categories_ : list of (l,) array of str or None
+        Those that are one group; None where a column has no such group.
+    counts_ : list of (k,) array of int
+        Number of rows of each name.
+    n_other_, n_missing_ : (p,) arrays of int
+        Number of rows whose name too few rows of their silo have, and without a name.
+    """
+
+    min_frequency: Any
+    categories_: list[Array]
+    infrequent_categories_: list[Array | None]
+    counts_: list[Array]
+    n_other_: Int[Array, " p"]
+    n_missing_: Int[Array, " p"]
+
+    _missing = True
+    _reads_categories = True
+    _steps = (local_categories,)
+    # Whether missing cells, where they are few, are in the group of rare names.
+    _merges_missing = True
+
+    def _find_categories(self, federation: Federation) -> list[Groups]:
+        """Set the attributes that encoders have in common; return the groups."""
+        given = self.min_frequency
+        whole = isinstance(given, int | np.integer) and not isinstance(given, bool)
+        share = isinstance(given, float) and 0 < given < 1
+        if not (given is None or share or (whole and given >= 1)):
+            raise DataError(
+                f"min_frequency={given!r}; give a number of rows of at least 1, a "
+                f"share of them between 0 and 1, or None."
+            )
+        found = agreed_categories(federation)
+        if federation.coordinator.planned:
+            federation.coordinator.narrow()
+            federation.coordinator.notes.append(
+                f"How many categories {type(self).__name__} finds depends on the data; "
+                f"the plan has four for each column."
+            )
+        self.categories_ = [np.array(one.names, dtype=object) for one in found]
+        self.counts_ = [one.counts for one in found]
+        self.n_other_ = np.array([one.n_other for one in found])
+        self.n_missing_ = np.array([one.n_missing for one in found])
+        groups = self._groups(federation.feature_names)
+        self.infrequent_categories_ = [
+            None
+            if one.rare < 0
+            else np.array(one.names, dtype=object)[one.group == one.rare]
+            for one in groups
+        ]
+        return groups
+
+    def _groups(self, columns: Sequence[str] = ()) -> list[Groups]:
+        """Return the groups of each column's categories."""
+        others = zip(self.n_other_.tolist(), self.n_missing_.tolist(), strict=True)
+        every = zip(self.categories_, self.counts_, others, strict=True)
+        return [
+            grouped(
+                Categories(tuple(names), counts, *more),
+                self.min_frequency,
+                columns[j] if columns else f"x{j}",
+                merges_missing=self._merges_missing,
+            )
+            for j, (names, counts, more) in enumerate(every)
+        ]
+
+    def _code_arguments(self, groups: Sequence[Groups]) -> dict[str, Any]:
+        """Return the arguments `CODES`, of which steps encode cells."""
+        codes = [
+            np.array([category_code(name) for name in names], float)
+            for names in self.categories_
+        ]
+        return dict(code_arguments(groups, codes))
+
+    def _codes_of_rows(self, X: Any, *, strict: bool) -> Float[Array, "n p"]:
+        """Return the codes of rows at hand, checked against the fitted columns."""
+        rows = self._check_objects(X)
+        known_names = self.categories_ if strict else list[Array]()
+        for j, names in enumerate(known_names):
+            cells = {category_name(cell) for cell in rows[:, j].tolist()}
+            allowed = {*names, *([None] if self.n_missing_[j] else [])}
+            if unknown := cells - allowed:
+                raise ValueError(
+                    f"Found unknown categories {sorted(map(str, unknown))} in column "
+                    f"{j} during transform."
+                )
+        return np.column_stack([coded(column) for column in rows.T])
+
+
 @final
-class OneHotEncoder(TransformerMixin, FederatedEstimator):
+class OneHotEncoder(CategoryEncoder):
     """Encode categories as columns of zeros and ones.
 
     Parameters
@@ -125,16 +220,7 @@ class OneHotEncoder(TransformerMixin, FederatedEstimator):
     sklearn.preprocessing.OneHotEncoder : its twin on pooled rows.
     """
 
-    categories_: list[Array]
-    infrequent_categories_: list[Array | None]
     drop_idx_: Int[Array, " p"] | None
-    counts_: list[Array]
-    n_other_: Int[Array, " p"]
-
-    is_model = True
-    _missing = True
-    _reads_categories = True
-    _steps = (local_categories,)
 
     def __init__(
         self,
@@ -161,24 +247,18 @@ class OneHotEncoder(TransformerMixin, FederatedEstimator):
         )
 
     def _fit(self, federation: Federation, y: Any) -> None:
-        check_min_frequency(self.min_frequency)
         if self.drop not in (None, "first", "if_binary"):
             raise DataError(f'drop={self.drop!r}; choose None, "first" or "if_binary".')
         if self.handle_unknown not in _UNKNOWN:
             raise DataError(
                 f"handle_unknown={self.handle_unknown!r}; choose one of {_UNKNOWN}."
             )
-        find_categories(self, federation)
-        groups = self._groups(federation.feature_names)
-        self.infrequent_categories_ = [infrequent(one) for one in groups]
+        groups = self._find_categories(federation)
         first = {None: [], "first": [1], "if_binary": [2]}[self.drop]
         dropped = [
             0 if first == [1] or len(one.counts) in first else -1 for one in groups
         ]
         self.drop_idx_ = None if self.drop is None else np.array(dropped)
-
-    def _groups(self, columns: Sequence[str] = ()) -> list[Groups]:
-        return groups_of(self, columns)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Return the names of the columns that are made: "site_north".
@@ -188,13 +268,17 @@ class OneHotEncoder(TransformerMixin, FederatedEstimator):
         input_features : sequence of str, optional
             The names in `fit`; x0, x1, ... where the tables have none.
         """
-        names = [
+        check_is_fitted(self)
+        names, n = input_names(self, input_features), len(self.categories_)
+        if len(names) != n:
+            raise ValueError(f"input_features has {len(names)} names; give {n}.")
+        made = [
             f"{column}_{_RARE if label == '' else 'nan' if label is None else label}"
-            for j, column in enumerate(column_names(self, input_features))
+            for j, column in enumerate(names)
             for number, label in enumerate(self._groups()[j].labels)
             if self.drop_idx_ is None or self.drop_idx_[j] != number
         ]
-        return np.array(names, dtype=object)
+        return np.array(made, dtype=object)
 
     def transform(self, X: Any) -> Any:
         """Return a column of zeros and ones for each group of categories.
@@ -218,11 +302,11 @@ class OneHotEncoder(TransformerMixin, FederatedEstimator):
             names = list(self.get_feature_names_out(view.feature_names))
             return view.derive(one_hot, names, **arguments)
         strict = self.handle_unknown == "error"
-        return one_hot(codes_of_rows(self, X, strict=strict), **arguments)
+        return one_hot(self._codes_of_rows(X, strict=strict), **arguments)
 
     def _arguments(self) -> tuple[dict[str, Any], Int[Array, " c"]]:
         groups = self._groups()
-        arguments = dict(code_arguments(groups, codes_of(self)))
+        arguments = self._code_arguments(groups)
         if self.handle_unknown != "infrequent_if_exist":
             arguments["unknown"] = np.full(len(groups), -1)
         drop = [-1] * len(groups) if self.drop_idx_ is None else self.drop_idx_
@@ -235,97 +319,3 @@ class OneHotEncoder(TransformerMixin, FederatedEstimator):
                 f"drop={self.drop!r} leaves out."
             )
         return arguments, np.where(kept, np.cumsum(kept) - 1, -1)
-
-
-def check_min_frequency(given: Any) -> None:
-    """Raise unless it is a number of rows, a share of them, or None."""
-    whole = isinstance(given, int | np.integer) and not isinstance(given, bool)
-    share = isinstance(given, float) and 0 < given < 1
-    if not (given is None or share or (whole and given >= 1)):
-        raise DataError(
-            f"min_frequency={given!r}; give a number of rows of at least 1, a share of "
-            f"them between 0 and 1, or None."
-        )
-
-
-def find_categories(model: Any, federation: Federation) -> None:
-    """Set the fitted attributes that encoders have in common."""
-    found = agreed_categories(federation)
-    if federation.coordinator.planned:
-        federation.coordinator.narrow()
-        federation.coordinator.notes.append(
-            f"How many categories {type(model).__name__} finds depends on the data; "
-            f"the plan has four for each column."
-        )
-    model.categories_ = [np.array(one.names, dtype=object) for one in found]
-    model.counts_ = [one.counts for one in found]
-    model.n_other_ = np.array([one.n_other for one in found])
-    model.n_missing_ = np.array([one.n_missing for one in found])
-
-
-def groups_of(
-    model: Any, columns: Sequence[str] = (), *, merges_missing: bool = True
-) -> list[Groups]:
-    """Return the groups of each column of a fitted encoder."""
-    others = zip(model.n_other_.tolist(), model.n_missing_.tolist(), strict=True)
-    every = zip(model.categories_, model.counts_, others, strict=True)
-    return [
-        grouped(
-            Categories(tuple(names), counts, *more),
-            model.min_frequency,
-            columns[j] if columns else f"x{j}",
-            merges_missing=merges_missing,
-        )
-        for j, (names, counts, more) in enumerate(every)
-    ]
-
-
-def infrequent(groups: Groups) -> Array | None:
-    """Return the names that are one group; None where there is no such group."""
-    if groups.rare < 0:
-        return None
-    names = np.array(groups.names, dtype=object)
-    return names[groups.group == groups.rare]
-
-
-def codes_of(model: Any) -> list[Array]:
-    """Return the codes of the names of each column of a fitted encoder."""
-    return [
-        np.array([category_code(name) for name in names], float)
-        for names in model.categories_
-    ]
-
-
-def column_names(model: Any, given: Any) -> list[str]:
-    """Return the names of the columns of a fitted encoder."""
-    check_is_fitted(model)
-    known = getattr(model, "feature_names_in_", None)
-    n = len(model.categories_)
-    if given is None:
-        given = known if known is not None else [f"x{j}" for j in range(n)]
-    if len(given) != n:
-        raise ValueError(f"input_features has {len(given)} names; give {n}.")
-    return [str(name) for name in given]
-
-
-def codes_of_rows(model: Any, X: Any, *, strict: bool) -> Float[Array, "n p"]:
-    """Return the codes of rows at hand, checked against the fitted columns."""
-    known = getattr(model, "feature_names_in_", None)
-    if hasattr(X, "columns") and known is not None and set(known) <= set(X.columns):
-        X = X[list(known)]
-    rows = np.asarray(X, dtype=object)
-    if rows.ndim != 2 or rows.shape[1] != len(model.categories_):
-        raise ValueError(
-            f"X has shape {rows.shape}, but {type(model).__name__} is expecting "
-            f"{len(model.categories_)} features as input."
-        )
-    known_names = model.categories_ if strict else list[Array]()
-    for j, names in enumerate(known_names):
-        cells = {category_name(cell) for cell in rows[:, j].tolist()}
-        allowed = {*names, *([None] if model.n_missing_[j] else [])}
-        if unknown := cells - allowed:
-            raise ValueError(
-                f"Found unknown categories {sorted(map(str, unknown))} in column {j} "
-                f"during transform."
-            )
-    return np.column_stack([coded(column) for column in rows.T])

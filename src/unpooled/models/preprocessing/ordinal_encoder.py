@@ -8,28 +8,18 @@ from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
-from sklearn.base import OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array, Float, Int
 from unpooled.federation.federation import Federation
-from unpooled.models.base import FederatedEstimator
-from unpooled.models.preprocessing.agreed_categories import local_categories
 from unpooled.models.preprocessing.category_groups import (
     CODES,
     Groups,
-    code_arguments,
     groups_of_cells,
 )
 from unpooled.models.preprocessing.encoder_results import encoder_exhibits
-from unpooled.models.preprocessing.one_hot_encoder import (
-    check_min_frequency,
-    codes_of,
-    codes_of_rows,
-    find_categories,
-    groups_of,
-    infrequent,
-)
+from unpooled.models.preprocessing.one_hot_encoder import CategoryEncoder
 from unpooled.protocol.step import derived, public
 from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Exhibit
@@ -56,7 +46,7 @@ def ordinal(
 
 
 @final
-class OrdinalEncoder(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
+class OrdinalEncoder(OneToOneFeatureMixin, CategoryEncoder):
     """Encode categories as 0, 1, 2, ... in the order of their names.
 
     Parameters
@@ -96,13 +86,7 @@ class OrdinalEncoder(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
     sklearn.preprocessing.OrdinalEncoder : its twin on pooled rows.
     """
 
-    categories_: list[Array]
-    infrequent_categories_: list[Array | None]
-    n_other_: Int[Array, " p"]
-
-    _missing = True
-    _reads_categories = True
-    _steps = (local_categories,)
+    _merges_missing = False
 
     def __init__(self, *, min_frequency: Any = 5) -> None:
         self.min_frequency = min_frequency
@@ -122,13 +106,7 @@ class OrdinalEncoder(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
         )
 
     def _fit(self, federation: Federation, y: Any) -> None:
-        check_min_frequency(self.min_frequency)
-        find_categories(self, federation)
-        groups = groups_of(self, federation.feature_names, merges_missing=False)
-        self.infrequent_categories_ = [infrequent(one) for one in groups]
-
-    def _groups(self) -> list[Groups]:
-        return groups_of(self, merges_missing=False)
+        self._find_categories(federation)
 
     def transform(self, X: Any) -> Any:
         """Return the number of each cell's category.
@@ -140,14 +118,14 @@ class OrdinalEncoder(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
         """
         check_is_fitted(self)
         groups = self._groups()
-        arguments = dict(code_arguments(groups, codes_of(self)))
+        arguments = self._code_arguments(groups)
         arguments["value"] = np.concatenate([_numbers(one) for one in groups])
         # Missing cells stay missing, however few: nothing is made of them.
         arguments["count"] = np.where(arguments["value"] < 0, 0.0, arguments["count"])
         if isinstance(X, Federation):
             view = self._check_view(X)
             return view.derive(ordinal, view.feature_names, **arguments)
-        return ordinal(codes_of_rows(self, X, strict=False), **arguments)
+        return ordinal(self._codes_of_rows(X, strict=False), **arguments)
 
 
 def _numbers(groups: Groups) -> Float[Array, " g"]:

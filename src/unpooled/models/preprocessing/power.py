@@ -14,7 +14,7 @@ Learning, NeurIPS 2022, algorithm 2.
 """
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, final
 
@@ -50,7 +50,6 @@ from unpooled.models.preprocessing.signs_by_totals import SignsByTotals
 from unpooled.models.preprocessing.signs_in_secret import SignsInSecret
 from unpooled.protocol.step import Step, derived, public, release, summed
 from unpooled.results.citations import Citation
-from unpooled.results.exhibits import Exhibit
 
 _COMPARISONS: Mapping[str, Comparison] = MappingProxyType(
     {"mpc": SignsInSecret(), "summed": SignsByTotals()}
@@ -308,6 +307,7 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
     lambdas_: Float[Array, " p"]
     centre_: Float[Array, " p"]
     spread_: Float[Array, " p"]
+    _exhibits = power_exhibits
 
     def __init__(
         self,
@@ -325,9 +325,6 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         self.allow_coordinator_party = allow_coordinator_party
         self.reference = reference
         self.skewness = skewness
-
-    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        return power_exhibits(self, columns)
 
     def _citation(self) -> Citation:
         how = {
@@ -516,13 +513,8 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
             For a federation the result is a view of it: each silo transforms its own
             rows when they are read, and nothing is released.
         """
-        if isinstance(X, Federation):
-            view = self._check_view(X)
-            step, arguments = self._fitted_transform()
-            return view.derive(step, view.feature_names, **arguments)
-        X = self._check_rows(X)
-        step, arguments = self._fitted_transform()
-        return step(X, **arguments)
+        check_is_fitted(self)
+        return self._applied(X, *self._fitted_transform())
 
     def _fitted_transform(self) -> tuple[Step, dict[str, Any]]:
         """Return the transform of rows and its public arguments."""
@@ -561,13 +553,9 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
 
         check_is_fitted(self)
         twin = sklearn.preprocessing.PowerTransformer(standardize=self.standardize)
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(self, name):
-                setattr(twin, name, getattr(self, name))
-        twin.lambdas_ = self.lambdas_.copy()
         if self.standardize:
             twin._scaler = self._sklearn_scaler()
-        return twin
+        return self._taught(twin, ("n_features_in_", "feature_names_in_", "lambdas_"))
 
     def _sklearn_scaler(self) -> Any:
         """Return the scaler that scikit-learn's PowerTransformer contains."""

@@ -7,7 +7,6 @@ A silo answers about a mapped column for one set of quantiles in each version of
 table (`one_setting`).
 """
 
-from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Any, final
 
@@ -24,12 +23,10 @@ from unpooled.models.description.quantiles import (
     COMPARISONS,
     STEPS,
     inward_values,
-    units_of,
 )
 from unpooled.models.preprocessing.preprocessing_results import quantile_exhibits
 from unpooled.protocol.step import derived, public
 from unpooled.results.citations import Citation
-from unpooled.results.exhibits import Exhibit
 
 _OUTPUTS = ("uniform", "normal")
 
@@ -120,6 +117,7 @@ class QuantileTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstim
     _steps = STEPS
     quantiles_: Float[Array, "k p"]
     references_: Float[Array, " k"]
+    _exhibits = quantile_exhibits
 
     def __init__(
         self,
@@ -148,9 +146,6 @@ class QuantileTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstim
             ),
         )
 
-    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        return quantile_exhibits(self, columns)
-
     def _fit(self, federation: Federation, y: Any) -> None:
         k = self.n_quantiles
         if isinstance(k, bool) or not isinstance(k, int) or k < 2:
@@ -161,14 +156,7 @@ class QuantileTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstim
                 f'or "normal".'
             )
         references = np.linspace(0.0, 1.0, k)
-        found = inward_values(
-            federation,
-            references,
-            comparison=self.comparison,
-            min_rows=self.min_rows,
-            units=units_of(self.decimals, federation.feature_names),
-            allow_coordinator_party=self.allow_coordinator_party,
-        )
+        found = inward_values(self, federation, references)
         # Brackets may overlap.
         self.quantiles_ = np.maximum.accumulate(found)
         self.references_, self.n_quantiles_ = references, k
@@ -188,10 +176,7 @@ class QuantileTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstim
             "references": self.references_,
             "output": self.output_distribution,
         }
-        if isinstance(X, Federation):
-            view = self._check_view(X)
-            return view.derive(among_quantiles, view.feature_names, **arguments)
-        return among_quantiles(self._check_rows(X), **arguments)
+        return self._applied(X, among_quantiles, arguments)
 
     def to_sklearn(self) -> Any:
         """Return a fitted `sklearn.preprocessing.QuantileTransformer`."""

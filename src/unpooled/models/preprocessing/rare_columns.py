@@ -15,7 +15,6 @@ kurtosis is about the number of rows that carry its variance, and no more than t
 number of rows that differ.
 """
 
-from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
@@ -25,19 +24,11 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from unpooled.arrays import Array, Bool, Float, Int
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
+from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator
-from unpooled.models.moments import (
-    MEAN,
-    OBSERVED,
-    SQUARES,
-    local_counts,
-    local_observed,
-    pooled_sums,
-)
 from unpooled.models.preprocessing.preprocessing_results import rare_columns_exhibits
 from unpooled.protocol.step import release, summed
 from unpooled.results.citations import Citation
-from unpooled.results.exhibits import Exhibit
 
 # Of a count that is a root of totals, which have twelve digits.
 _ROUNDING = 1e-6
@@ -45,10 +36,10 @@ _ROUNDING = 1e-6
 
 @summed(
     takes={
-        "count": OBSERVED,
-        "mean": MEAN,
+        "count": moments.OBSERVED,
+        "mean": moments.MEAN,
     },
-    squares=release("p", meaning=SQUARES),
+    squares=release("p", meaning=moments.SQUARES),
     fourths=release(
         "p",
         meaning="the fourth powers of each column's deviations from its mean, added",
@@ -118,13 +109,11 @@ class RareColumns(TransformerMixin, FederatedEstimator):
     n_samples_seen_: Int[Array, " p"]
 
     _missing = True
-    _steps = (local_counts, local_observed)
+    _steps = (moments.local_counts, moments.local_observed)
+    _exhibits = rare_columns_exhibits
 
     def __init__(self, min_rows: Any = 10) -> None:
         self.min_rows = min_rows
-
-    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        return rare_columns_exhibits(self, columns)
 
     def _citation(self) -> Citation:
         return Citation(
@@ -142,7 +131,7 @@ class RareColumns(TransformerMixin, FederatedEstimator):
             raise DataError(
                 f"min_rows={self.min_rows!r}; give a whole number of at least 1."
             )
-        count, total = pooled_sums(federation)
+        count, total = moments.pooled_sums(federation)
         mean = total / np.maximum(count, 1)
         powers = federation.sum(local_powers, count=count, mean=mean)
         count = np.rint(count)

@@ -4,7 +4,6 @@ quantiles   by counts or in secret: `unpooled.models.description.quantiles`
 transform   x ↦ (x - median) / (upper - lower quantile), in each silo
 """
 
-from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Any, final
 
@@ -20,14 +19,11 @@ from unpooled.models.base import FederatedEstimator
 from unpooled.models.description.quantiles import (
     COMPARISONS,
     STEPS,
-    check_least,
     column_values,
-    units_of,
 )
 from unpooled.models.preprocessing.preprocessing_results import robust_scaler_exhibits
 from unpooled.protocol.step import derived, public
 from unpooled.results.citations import Citation
-from unpooled.results.exhibits import Exhibit
 
 # Quantile ranges below this many of the largest number's last digits are none.
 _ROUNDING = 10.0 * float(np.finfo(float).eps)
@@ -105,6 +101,7 @@ class RobustScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
     _steps = STEPS
     center_: Float[Array, " p"] | None
     scale_: Float[Array, " p"] | None
+    _exhibits = robust_scaler_exhibits
 
     def __init__(
         self,
@@ -139,9 +136,6 @@ class RobustScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
             ),
         )
 
-    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        return robust_scaler_exhibits(self, columns)
-
     def _fit(self, federation: Federation, y: Any) -> None:
         low, high = self._range()
         wanted = [0.5] * bool(self.with_centering)
@@ -150,14 +144,7 @@ class RobustScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         if not wanted:
             return
         names = federation.feature_names
-        found, _ = column_values(
-            federation,
-            np.array(wanted),
-            comparison=self.comparison,
-            least=check_least(self.min_rows),
-            units=units_of(self.decimals, names),
-            allow_coordinator_party=self.allow_coordinator_party,
-        )
+        found, _ = column_values(self, federation, np.array(wanted))
         if few := [
             n for n, own in zip(names, found.T, strict=True) if np.isnan(own).any()
         ]:
@@ -200,25 +187,17 @@ class RobustScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         p = self.n_features_in_
         center = np.zeros(p) if self.center_ is None else self.center_
         scale = np.ones(p) if self.scale_ is None else self.scale_
-        if isinstance(X, Federation):
-            view = self._check_view(X)
-            names: Sequence[str] = view.feature_names
-            return view.derive(about_medians, names, center=center, scale=scale)
-        return about_medians(self._check_rows(X), center=center, scale=scale)
+        return self._applied(X, about_medians, {"center": center, "scale": scale})
 
     def to_sklearn(self) -> Any:
         """Return a fitted `sklearn.preprocessing.RobustScaler`."""
         import sklearn.preprocessing
 
-        check_is_fitted(self)
+        low, high = self.quantile_range
         twin = sklearn.preprocessing.RobustScaler(
             with_centering=self.with_centering,
             with_scaling=self.with_scaling,
-            quantile_range=self._percentages(),
+            quantile_range=(float(low), float(high)),
             unit_variance=self.unit_variance,
         )
         return self._taught(twin)
-
-    def _percentages(self) -> tuple[float, float]:
-        low, high = self.quantile_range
-        return float(low), float(high)

@@ -12,7 +12,6 @@ is released. With `privacy` all moments come from one round, with noise:
 `unpooled.models.preprocessing.private_moments`.
 """
 
-from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
@@ -45,7 +44,6 @@ from unpooled.protocol.step import (
     summed,
 )
 from unpooled.results.citations import Citation
-from unpooled.results.exhibits import Exhibit
 from unpooled.secure.noise import GaussianPrivacy
 
 
@@ -194,6 +192,7 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
     _kept_by_silos = ("mean_", "var_", "scale_", "n_samples_seen_")
     _computed = ("mean_se_", "var_se_")
     _steps = (local_counts, local_observed, own_observed, private_moments)
+    _exhibits = scaler_exhibits
 
     def __init__(
         self, *, with_mean: bool = True, with_std: bool = True, privacy: Any = None
@@ -201,9 +200,6 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
         self.with_mean = with_mean
         self.with_std = with_std
         self.privacy = privacy
-
-    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        return scaler_exhibits(self, columns)
 
     def _citation(self) -> Citation:
         done = ["centred at their means"] * self.with_mean
@@ -311,29 +307,20 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
             For a federation the result is a view of it: each silo standardises its own
             rows when they are read, and nothing is released.
         """
-        if isinstance(X, Federation):
-            view = self._check_view(X)
-            if view.partition == "columns":
-                return view.derive(
-                    own_standardised,
-                    kept_of=self.kept_,
-                    with_mean=self.with_mean,
-                    with_std=self.with_std,
-                )
-            mean, scale = self._mean_and_scale()
-            names = view.feature_names
-            if "privacy_" in vars(self):
-                return view.derive(
-                    private_moments.privately_standardised,
-                    names,
-                    mean=mean,
-                    scale=scale,
-                    rho=float(self.privacy_["rho"]),
-                )
-            return view.derive(standardised, names, mean=mean, scale=scale)
-        X = self._check_rows(X)
+        if isinstance(X, Federation) and X.partition == "columns":
+            return self._check_view(X).derive(
+                own_standardised,
+                kept_of=self.kept_,
+                with_mean=self.with_mean,
+                with_std=self.with_std,
+            )
+        check_is_fitted(self)
         mean, scale = self._mean_and_scale()
-        return standardised(X, mean=mean, scale=scale)
+        fitted: dict[str, Any] = {"mean": mean, "scale": scale}
+        if "privacy_" in vars(self) and isinstance(X, Federation):
+            fitted["rho"] = float(self.privacy_["rho"])
+            return self._applied(X, private_moments.privately_standardised, fitted)
+        return self._applied(X, standardised, fitted)
 
     def inverse_transform(self, X: Any) -> Float[Array, "n p"]:
         """Return standardised rows in the units of the data.
@@ -352,7 +339,6 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
         """Return a fitted `sklearn.preprocessing.StandardScaler`."""
         import sklearn.preprocessing
 
-        check_is_fitted(self)
         twin = sklearn.preprocessing.StandardScaler(
             with_mean=self.with_mean, with_std=self.with_std
         )

@@ -19,6 +19,7 @@ Liang and Zeger, Longitudinal data analysis using generalized linear models, Bio
 Journal of Human Resources 50 (2015), sections II.A and VI, for few clusters.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.moments import scatter
 from unpooled.models.moments import complete
-from unpooled.protocol.step import release
+from unpooled.protocol.step import Step, release
 
 FEWEST = 5
 # Below this many the asymptotics do not hold: tests reject too often.
@@ -150,30 +151,40 @@ def check_clusters(
     return clusters
 
 
-def with_cluster_column(
+def score_products(
+    model: Any,
     federation: Federation,
     view: Federation,
     clusters: str | None,
-    mean: Float[Array, " p"],
-    scale: Float[Array, " p"],
-) -> tuple[Federation, dict[str, Any]]:
-    """Return the view that a step of clusters reads, and arguments that say so.
+    steps: tuple[Step, Step],
+    arguments: Mapping[str, Any],
+) -> Float[Array, "m m"] | None:
+    """Return products of rows' or clusters' scores, where errors take them; one round.
 
     Parameters
     ----------
+    model : estimator
+        Whose `cov_type` asks for them. `n_clusters_` is set where there are clusters.
     federation : Federation
         With the column of clusters.
     view : Federation
         The columns of the model.
     clusters : str or None
         Name of the column of clusters.
-    mean, scale : (p,) arrays
-        Of the columns of the model.
+    steps : pair of Step
+        Adds the products of rows' scores, and of clusters'.
+    arguments : mapping of str to object
+        Of both steps, such as "mean" and "scale" of the columns of the model.
     """
-    if clusters is None:
-        return view, {"mean": mean, "scale": scale, "grouped": False}
-    return federation.select([*view.feature_names, clusters]), {
-        "mean": np.append(mean, 0.0),
-        "scale": np.append(scale, 1.0),
-        "grouped": True,
-    }
+    if model.cov_type == "nonrobust":
+        return None
+    if model.cov_type != "cluster":
+        return view.sum(steps[0], **arguments)["products"]
+    grouped = {**arguments, "grouped": clusters is not None}
+    if clusters is not None:
+        view = federation.select([*view.feature_names, clusters])
+        grouped["mean"] = np.append(arguments["mean"], 0.0)
+        grouped["scale"] = np.append(arguments["scale"], 1.0)
+    totals = view.sum(steps[1], **grouped)
+    model.n_clusters_ = round(float(totals["clusters"]))
+    return totals["products"]

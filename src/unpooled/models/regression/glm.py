@@ -17,7 +17,7 @@ References
 McCullagh and Nelder, Generalized linear models, 2nd edition, Chapman and Hall, 1989.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, final
 
 import numpy as np
@@ -32,33 +32,21 @@ from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator, check_federation
 from unpooled.models.moments import MEAN, SQUARES, complete
 from unpooled.models.parameter_checks import check_choice
+from unpooled.models.regression import newton
 from unpooled.models.regression.clusters import (
     RELEASED,
     check_clusters,
     cluster_products,
+    score_products,
     split_clusters,
     weighed_clusters,
-    with_cluster_column,
 )
 from unpooled.models.regression.families import FAMILIES, Family, log_likelihood
 from unpooled.models.regression.inference import (
     COVARIANCE_TYPES,
     Inference,
-    covariance,
     in_units,
     unstandardised,
-)
-from unpooled.models.regression.newton import (
-    DEVIANCE,
-    GRADIENT,
-    INFORMATION,
-    PARAMETERS,
-    PEARSON,
-    SATURATED,
-    SCORE_PRODUCTS,
-    Evaluation,
-    Maximum,
-    maximised,
 )
 from unpooled.models.regression.regression_results import regression_exhibits
 from unpooled.models.regression.response import (
@@ -67,17 +55,16 @@ from unpooled.models.regression.response import (
     predicted_response,
 )
 from unpooled.models.regression.site_effects import (
+    check_common_intercept,
     columns_within,
     local_profile,
     local_profile_cluster_products,
     local_profile_products,
     own_intercept,
     predicted_in_silo,
-    without_silo,
 )
 from unpooled.protocol.step import public, release, summed
 from unpooled.results.citations import Citation
-from unpooled.results.exhibits import Exhibit
 
 
 @summed(
@@ -116,13 +103,13 @@ def _cluster_scores(
 
 
 @summed(
-    takes={**PARAMETERS, "width": "size m"},
+    takes={**newton.PARAMETERS, "width": "size m"},
     weighed=_weighed,
-    gradient=GRADIENT,
-    information=INFORMATION,
-    deviance=DEVIANCE,
-    pearson=PEARSON,
-    saturated=SATURATED,
+    gradient=newton.GRADIENT,
+    information=newton.INFORMATION,
+    deviance=newton.DEVIANCE,
+    pearson=newton.PEARSON,
+    saturated=newton.SATURATED,
 )
 def local_working(
     X: Float[Array, "n p"],
@@ -142,9 +129,9 @@ def local_working(
 
 
 @summed(
-    takes={**PARAMETERS, "width": "size m"},
+    takes={**newton.PARAMETERS, "width": "size m"},
     weighed=_scores,
-    products=SCORE_PRODUCTS,
+    products=newton.SCORE_PRODUCTS,
 )
 def local_score_products(
     X: Float[Array, "n p"],
@@ -165,7 +152,7 @@ def local_score_products(
 
 @summed(
     by="party",
-    takes={**PARAMETERS, "width": "size m"},
+    takes={**newton.PARAMETERS, "width": "size m"},
     weighed=_cluster_scores,
     **RELEASED,
 )
@@ -192,7 +179,7 @@ def local_cluster_products(
     takes={"coef": public("l", "the regression coefficients")},
     count=release("", meaning="sample size (number of rows)"),
     total=release("", meaning="sum of the response"),
-    deviance=DEVIANCE,
+    deviance=newton.DEVIANCE,
 )
 def local_deviance(
     X: Float[Array, "n p"],
@@ -354,6 +341,7 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
         *(local_profile, local_profile_products, local_profile_cluster_products),
         own_intercept,
     )
+    _exhibits = regression_exhibits
 
     def __init__(
         self,
@@ -376,9 +364,6 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
 
     def _needs_variation(self) -> bool:
         return True
-
-    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        return regression_exhibits(self)
 
     def _citation(self) -> Citation:
         robust = (
@@ -426,27 +411,20 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
         self.predictors_, self.response_ = roles.predictors, roles.response
         self._set_goodness(found, N, k)
         # The last round: products of the rows' scores, where they are asked for.
-        products, at = None, common | self._split(found.parameters)
-        if self.cov_type == "cluster":
-            step = local_profile_cluster_products if own else local_cluster_products
-            read, those = with_cluster_column(federation, view, clusters, mean, scale)
-            totals = read.sum(step, **(at | those))
-            products = totals["products"]
-            self.n_clusters_ = round(float(totals["clusters"]))
-        elif self.cov_type != "nonrobust":
-            step = local_profile_products if own else local_score_products
-            products = view.sum(step, **at)["products"]
-        C = covariance(
+        steps = local_score_products, local_cluster_products
+        if own:
+            steps = local_profile_products, local_profile_cluster_products
+        at = common | self._split(found.parameters)
+        products = score_products(self, federation, view, clusters, steps, at)
+        self._set_inference(
             found.information,
             products,
-            cov_type=self.cov_type,
+            unstandardised(mean[:p], scale[:p])[own:, own:],
             dispersion=self.dispersion_,
             N=N,
             n_parameters=k,
-            n_clusters=vars(self).get("n_clusters_", 0),
+            dof=np.inf,
         )
-        T = unstandardised(mean[:p], scale[:p])[own:, own:]
-        self._set_inference(T @ C @ T.T, dof=np.inf)
         if own:
             self.n_intercepts_ = k - p
             coef = self.coef_[None].copy()
@@ -456,14 +434,14 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
 
     def _search(
         self, view: Federation, common: dict[str, Any], roles: Roles, mean: float
-    ) -> Maximum:
+    ) -> newton.Maximum:
         """Return the maximum of the likelihood."""
         kind, names = FAMILIES[self.family], roles.predictors
         step = local_profile if self.site_effects else local_working
 
-        def evaluate(theta: Float[Array, " m"]) -> Evaluation:
+        def evaluate(theta: Float[Array, " m"]) -> newton.Evaluation:
             totals = view.sum(step, **(common | self._split(theta)))
-            return Evaluation(
+            return newton.Evaluation(
                 float(totals["deviance"]),
                 totals["gradient"],
                 totals["information"],
@@ -473,7 +451,7 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
         start = np.zeros(common["width"])
         if not (self.site_effects or view.coordinator.planned):
             start[0] = _intercept_alone(kind, mean)
-        return maximised(
+        return newton.maximised(
             view,
             evaluate,
             start,
@@ -490,18 +468,17 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
             return {"coef": theta.copy()}
         return {"intercept": float(theta[0]), "coef": theta[1:].copy()}
 
-    def _set_goodness(self, found: Maximum, N: int, k: int) -> None:
+    def _set_goodness(self, found: newton.Maximum, N: int, k: int) -> None:
         """Set deviance, dispersion, log-likelihood and information criteria."""
         kind, totals = FAMILIES[self.family], found.last.further
         self.deviance_ = found.last.deviance
         if self.offset is None:
             self.null_deviance_ = found.first.deviance
         self.dispersion_ = totals["pearson"] / (N - k) if kind.has_dispersion else 1.0
-        self.log_likelihood_ = log_likelihood(
+        at_fit = log_likelihood(
             self.family, self.deviance_, totals["saturated"], N, self.dispersion_
         )
-        self.aic_ = 2.0 * k - 2.0 * self.log_likelihood_
-        self.bic_ = float(k * np.log(N)) - 2.0 * self.log_likelihood_
+        self._set_criteria(at_fit, k, N)
 
     def _inputs(self, federation: Federation, y: Any) -> Federation:
         roles = Roles.of(federation, y, self.offset, self.clusters)
@@ -527,8 +504,7 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
         if isinstance(X, Federation):
             view = check_federation(self, X)
             return self._roles.predictions(self, view, self.family, kept_of=kept_of)
-        if kept_of:
-            raise without_silo(self)
+        check_common_intercept(self)
         eta = self._check_rows(X) @ self.coef_ + self.intercept_
         if (offset is None) != (self.offset is None):
             raise DataError("Pass an offset where, and only where, the fit has one.")

@@ -26,6 +26,7 @@ from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.linalg.generalized_eigen import solved
 from unpooled.linalg.settled import by_nearness, settled
+from unpooled.models.base import input_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,45 +54,6 @@ def in_units(
     return theta[:, 0] - np.add.reduce(coef * mean, axis=1), coef
 
 
-def covariance(
-    information: Float[Array, "k k"],
-    products: Float[Array, "k k"] | None,
-    *,
-    cov_type: str,
-    dispersion: float,
-    N: int,
-    n_parameters: int,
-    n_clusters: int = 0,
-) -> Float[Array, "k k"]:
-    """Return the covariance matrix of the parameters.
-
-    Parameters
-    ----------
-    information : (k, k) array
-        Expected information, for a dispersion of 1.
-    products : (k, k) array or None
-        Products of each row's scores, added over all rows, or of each cluster's; of
-        "nonrobust" None.
-    cov_type : {"nonrobust", "HC0", "HC1", "cluster"}
-    dispersion : float
-        φ, for "nonrobust".
-    N, n_parameters : int
-        Sample size and number of parameters.
-    n_clusters : int, default 0
-        Number of clusters, for "cluster".
-    """
-    inverse = solved(information, np.eye(len(information)))
-    inverse = (inverse + inverse.T) / 2
-    if products is None:
-        return dispersion * inverse
-    factor = N / (N - n_parameters) if cov_type == "HC1" else 1.0
-    if cov_type == "cluster":
-        # A plan does not know the number.
-        few = n_clusters / max(n_clusters - 1, 1)
-        factor = few * (N - 1) / (N - n_parameters)
-    return factor * inverse @ products @ inverse
-
-
 class Inference:
     """What an estimator with a covariance matrix of its coefficients offers.
 
@@ -114,8 +76,49 @@ class Inference:
     intercept_se_: Any
     dof_: float
 
-    def _set_inference(self, C: Float[Array, "k k"], dof: float) -> None:
-        """Set standard errors from a covariance matrix."""
+    cov_type: str
+
+    def _set_inference(
+        self,
+        information: Float[Array, "k k"],
+        products: Float[Array, "k k"] | None,
+        T: Float[Array, "l k"],
+        *,
+        dispersion: float,
+        N: int,
+        n_parameters: int,
+        dof: float,
+    ) -> None:
+        """Set standard errors.
+
+        Parameters
+        ----------
+        information : (k, k) array
+            Expected information of the search's parameters, for a dispersion of 1.
+        products : (k, k) array or None
+            Products of each row's scores, added over all rows, or of each cluster's; of
+            "nonrobust" None.
+        T : (l, k) array
+            Maps the parameters of the search to those of the columns as they are.
+        dispersion : float
+            φ, for "nonrobust".
+        N, n_parameters : int
+            Sample size and number of parameters.
+        dof : float
+            Of the reference distribution.
+        """
+        inverse = solved(information, np.eye(len(information)))
+        inverse = (inverse + inverse.T) / 2
+        if products is None:
+            C = dispersion * inverse
+        else:
+            factor = N / (N - n_parameters) if self.cov_type == "HC1" else 1.0
+            if self.cov_type == "cluster":
+                # A plan does not know the number.
+                G = vars(self)["n_clusters_"]
+                factor = G / max(G - 1, 1) * (N - 1) / (N - n_parameters)
+            C = factor * inverse @ products @ inverse
+        C = T @ C @ T.T
         # Silos that follow go on with a fitted model bit for bit.
         C = settled("covariance of coefficients", lambda: {"C": C}, by_nearness)["C"]
         se = np.sqrt(np.maximum(C.diagonal(), 0.0))
@@ -146,6 +149,12 @@ class Inference:
             own = np.abs(np.divide(self.intercept_, self._errors("intercept_se_")))
         found = 2.0 * scipy.stats.t.sf(own, self.dof_)
         return found if np.ndim(found) else float(found)
+
+    def _set_criteria(self, log_likelihood: float, k: int, N: int) -> None:
+        """Set the information criteria of k parameters and N rows."""
+        self.log_likelihood_ = log_likelihood
+        self.aic_ = 2.0 * k - 2.0 * log_likelihood
+        self.bic_ = float(k * np.log(N)) - 2.0 * log_likelihood
 
     def _errors(self, name: str) -> Any:
         if "coef_" in vars(self) and name not in vars(self):
@@ -230,11 +239,7 @@ def parameter_names(model: Any) -> list[str]:
 
 def column_names(model: Any) -> list[str]:
     """Return the names of the columns of a regression's `coef_`."""
-    fitted = vars(model)
-    names = fitted.get("predictors_", fitted.get("feature_names_in_"))
-    if names is None:
-        names = [f"x{j}" for j in range(np.shape(model.coef_)[-1])]
-    return [str(name) for name in names]
+    return input_names(model, vars(model).get("predictors_"))
 
 
 def class_names(model: Any) -> list[str]:

@@ -18,7 +18,8 @@ Hoerl and Kennard, Ridge regression: biased estimation for nonorthogonal problem
 Technometrics 12 (1970).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
@@ -38,7 +39,8 @@ from unpooled.models.metrics.predictions import predicted_apart
 from unpooled.models.metrics.regression import check_response, r2_score
 from unpooled.models.moments import pooled_mean, pooled_scatter
 from unpooled.models.parameter_checks import check_choice
-from unpooled.models.regression.clusters import check_clusters, with_cluster_column
+from unpooled.models.regression import linear_columns
+from unpooled.models.regression.clusters import check_clusters, score_products
 from unpooled.models.regression.glm import (
     local_cluster_products,
     local_score_products,
@@ -46,28 +48,7 @@ from unpooled.models.regression.glm import (
 from unpooled.models.regression.inference import (
     COVARIANCE_TYPES,
     Inference,
-    covariance,
-    has_intercept,
     unstandardised,
-)
-from unpooled.models.regression.linear_columns import (
-    SCORES,
-    Totals,
-    fitted_by_parties,
-    local_image,
-    local_predictions,
-    local_products,
-    local_residual_products,
-    local_score_squares,
-    own_coefficients,
-    own_mixtures,
-    own_predictions,
-    own_robust_errors,
-    own_score,
-    predicted_by_parties,
-    scored_by_parties,
-    shown_by_parties,
-    shown_coefficients,
 )
 from unpooled.models.regression.regression_results import regression_exhibits
 from unpooled.models.regression.response import (
@@ -76,24 +57,18 @@ from unpooled.models.regression.response import (
     predicted_response,
 )
 from unpooled.models.regression.site_effects import (
+    check_common_intercept,
     columns_within,
     local_profile_cluster_products,
     local_profile_products,
     local_within_squares,
     own_intercept,
     predicted_in_silo,
-    without_silo,
 )
 from unpooled.results.citations import Citation
-from unpooled.results.exhibits import Exhibit
 
 _MOMENTS = (moments.local_total, moments.local_squares, moments.local_scatter)
 _BY_SILOS = local_within_squares, own_intercept, predicted_in_silo
-_BY_PARTIES = (
-    *(own_mixtures, local_image, local_products, own_coefficients),
-    *(shown_coefficients, local_predictions, own_predictions),
-    *(local_score_squares, own_score),
-)
 
 
 class LeastSquares(RegressorMixin, FederatedEstimator):
@@ -121,10 +96,8 @@ class LeastSquares(RegressorMixin, FederatedEstimator):
     _kept_by_silos = ("coef_",)
     _scored_by = ("r2", "neg_root_mean_squared_error")
     _estimates: Mapping[str, int | None] = {"coef_": None, "intercept_": None}
-    _steps = (*_MOMENTS, predicted_response, *_BY_SILOS, *_BY_PARTIES)
-
-    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        return regression_exhibits(self)
+    _steps = (*_MOMENTS, predicted_response, *_BY_SILOS, linear_columns)
+    _exhibits = regression_exhibits
 
     def _solve(
         self,
@@ -188,16 +161,18 @@ class LeastSquares(RegressorMixin, FederatedEstimator):
 
     def _solve_by_parties(
         self, federation: Federation, y: Any, alpha: float, *, robust: bool = False
-    ) -> Totals:
+    ) -> linear_columns.Totals:
         """Set what the coordinator learns of a column partition; three rounds."""
-        check_choice("scores", self.get_params()["scores"], SCORES)
+        check_choice("scores", self.get_params()["scores"], linear_columns.SCORES)
         if self.get_params()["site_effects"]:
             raise DataError(
                 "On a column partition all silos have the same people, so that no silo "
                 "has an intercept of its own: leave out site_effects."
             )
         roles = Roles.of(federation, y)
-        found = fitted_by_parties(federation, roles, alpha=alpha, robust=robust)
+        found = linear_columns.fitted_by_parties(
+            federation, roles, alpha=alpha, robust=robust
+        )
         self.intercept_, self.r2_ = found.intercept, found.r2
         self.rmse_ = float(np.sqrt(found.residual / found.N))
         self.n_samples_ = found.N
@@ -232,11 +207,12 @@ class LeastSquares(RegressorMixin, FederatedEstimator):
             view = check_federation(self, X)
             if view.partition == "columns":
                 to = self.get_params()["scores"]
-                found = predicted_by_parties(self, view, to=to, kept_of=kept_of)
+                found = linear_columns.predicted_by_parties(
+                    self, view, to=to, kept_of=kept_of
+                )
                 return predicted_apart(self, view) if to == "parties" else found
             return self._roles.predictions(self, view, "gaussian", kept_of=kept_of)
-        if kept_of and not has_intercept(self):
-            raise without_silo(self)
+        check_common_intercept(self)
         return self._check_rows(X) @ self.coef_ + self.intercept_
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
@@ -289,7 +265,7 @@ class LeastSquares(RegressorMixin, FederatedEstimator):
         check_response(y_true, self.response_)
         if self.get_params()["scores"] is None:
             raise DataError('scores=None: nobody may predict; choose "parties".')
-        return scored_by_parties(self, view, metric, kept_of=self.kept_)
+        return linear_columns.scored_by_parties(self, view, metric, kept_of=self.kept_)
 
     def _measure(
         self,
@@ -306,7 +282,9 @@ class LeastSquares(RegressorMixin, FederatedEstimator):
         )
 
     def _gather(self, federation: Federation) -> None:
-        coef, errors = shown_by_parties(federation, self.response_, kept_of=self.kept_)
+        coef, errors = linear_columns.shown_by_parties(
+            federation, self.response_, kept_of=self.kept_
+        )
         self.coef_ = coef
         if isinstance(self, LinearRegression):
             factor = self._error_factor(self.n_samples_, len(coef) + 1)
@@ -317,6 +295,8 @@ class LeastSquares(RegressorMixin, FederatedEstimator):
         return Roles(list(self.predictors_), None, self.response_)
 
 
+@final
+@dataclass(frozen=True, eq=False)
 class _Standardised:
     """A solved problem of standardised predictors.
 
@@ -336,19 +316,13 @@ class _Standardised:
         One, or one of each silo's own.
     """
 
-    def __init__(
-        self,
-        N: int,
-        mean: Float[Array, " l"],
-        scale: Float[Array, " l"],
-        R: Float[Array, "p p"],
-        b: Float[Array, " p"],
-        residual: float,
-        n_intercepts: int,
-    ) -> None:
-        self.N, self.mean, self.scale = N, mean, scale
-        self.R, self.b, self.residual = R, b, residual
-        self.n_intercepts = n_intercepts
+    N: int
+    mean: Float[Array, " l"]
+    scale: Float[Array, " l"]
+    R: Float[Array, "p p"]
+    b: Float[Array, " p"]
+    residual: float
+    n_intercepts: int
 
     @property
     def information(self) -> Float[Array, "m m"]:
@@ -493,7 +467,6 @@ class LinearRegression(LeastSquares, Inference):
     _steps = (
         *(*LeastSquares._steps, local_score_products, local_profile_products),
         *(local_cluster_products, local_profile_cluster_products),
-        *(local_residual_products, own_robust_errors),
     )
     _kept_by_silos = ("coef_", "coef_se_")
 
@@ -543,42 +516,29 @@ class LinearRegression(LeastSquares, Inference):
         )
         N, k = found.N, len(found.b) + found.n_intercepts
         information = found.R if own else found.information
-        products = None
-        if self.cov_type != "nonrobust":
-            arguments: dict[str, Any] = {
-                "mean": found.mean,
-                "scale": found.scale,
-                "coef": found.b,
-                "width": len(information),
-                "family": "gaussian",
-                "offset": False,
-            }
-            step = local_profile_products if own else local_score_products
-            read = view
-            if not own:
-                arguments["intercept"] = float(found.mean[-1])
-            if self.cov_type == "cluster":
-                step = local_profile_cluster_products if own else local_cluster_products
-                read, those = with_cluster_column(
-                    federation, view, clusters, found.mean, found.scale
-                )
-                arguments |= those
-            totals = read.sum(step, **arguments)
-            products = totals["products"]
-            if self.cov_type == "cluster":
-                self.n_clusters_ = round(float(totals["clusters"]))
-        C = covariance(
+        arguments: dict[str, Any] = {
+            "mean": found.mean,
+            "scale": found.scale,
+            "coef": found.b,
+            "width": len(information),
+            "family": "gaussian",
+            "offset": False,
+        }
+        steps = local_profile_products, local_profile_cluster_products
+        if not own:
+            steps = local_score_products, local_cluster_products
+            arguments["intercept"] = float(found.mean[-1])
+        products = score_products(self, federation, view, clusters, steps, arguments)
+        dof = max(self.n_clusters_ - 1, 1) if self.cov_type == "cluster" else N - k
+        self._set_inference(
             information,
             products,
-            cov_type=self.cov_type,
+            unstandardised(found.mean[:-1], found.scale[:-1])[own:, own:],
             dispersion=found.residual / (N - k),
             N=N,
             n_parameters=k,
-            n_clusters=vars(self).get("n_clusters_", 0),
+            dof=float(dof),
         )
-        T = unstandardised(found.mean[:-1], found.scale[:-1])[own:, own:]
-        dof = max(self.n_clusters_ - 1, 1) if self.cov_type == "cluster" else N - k
-        self._set_inference(T @ C @ T.T, dof=float(dof))
         self._set_goodness(found.residual, N, k, len(found.b), self._wald(found))
         if own:
             self._keep_intercepts(view, found.n_intercepts)
@@ -631,21 +591,17 @@ class LinearRegression(LeastSquares, Inference):
         self.sigma_ = float(np.sqrt(residual / dof))
         self.adjusted_r2_ = 1.0 - (1.0 - self.r2_) * (N - 1) / dof
         with np.errstate(divide="ignore"):
-            self.log_likelihood_ = float(
-                -0.5 * N * (np.log(2 * np.pi * np.float64(residual) / N) + 1.0)
-            )
+            at_fit = -0.5 * N * (np.log(2 * np.pi * np.float64(residual) / N) + 1.0)
         self.f_statistic_ = float(wald / p)
         self.f_p_value_ = float(scipy.stats.f.sf(self.f_statistic_, p, self.dof_))
-        self.aic_ = 2.0 * k - 2.0 * self.log_likelihood_
-        self.bic_ = float(k * np.log(N)) - 2.0 * self.log_likelihood_
+        self._set_criteria(float(at_fit), k, N)
 
     def to_sklearn(self) -> Any:
         """Return a fitted `sklearn.linear_model.LinearRegression`."""
         import sklearn.linear_model
 
         check_is_fitted(self)
-        if not has_intercept(self):
-            raise without_silo(self)
+        check_common_intercept(self)
         return self._taught(sklearn.linear_model.LinearRegression())
 
 
@@ -756,6 +712,5 @@ class Ridge(LeastSquares):
         import sklearn.linear_model
 
         check_is_fitted(self)
-        if not has_intercept(self):
-            raise without_silo(self)
+        check_common_intercept(self)
         return self._taught(sklearn.linear_model.Ridge(self.alpha))

@@ -19,7 +19,7 @@ References
 Agresti, Categorical data analysis, 3rd edition, Wiley, 2013, chapters 5 and 8.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -47,34 +47,25 @@ from unpooled.models.linear_classifier import LinearClassifier, linear_steps
 from unpooled.models.metrics.predictions import predicted
 from unpooled.models.moments import complete
 from unpooled.models.parameter_checks import check_choice
+from unpooled.models.regression import newton
 from unpooled.models.regression.clusters import (
     RELEASED,
     check_clusters,
     cluster_products,
+    score_products,
     split_clusters,
     weighed_clusters,
-    with_cluster_column,
 )
 from unpooled.models.regression.glm import local_spread, standardisation
 from unpooled.models.regression.inference import (
     COVARIANCE_TYPES,
     Inference,
-    covariance,
-    has_intercept,
     in_units,
     unstandardised,
 )
-from unpooled.models.regression.newton import (
-    DEVIANCE,
-    GRADIENT,
-    INFORMATION,
-    PARAMETERS,
-    SCORE_PRODUCTS,
-    Evaluation,
-    maximised,
-)
 from unpooled.models.regression.regression_results import regression_exhibits
 from unpooled.models.regression.site_effects import (
+    check_common_intercept,
     check_whole,
     classified_in_silo,
     columns_within,
@@ -87,11 +78,9 @@ from unpooled.models.regression.site_effects import (
     probable_in_silo,
     weighed_classes,
     weighed_residuals,
-    without_silo,
 )
 from unpooled.protocol.step import Step, public, summed
 from unpooled.results.citations import Citation
-from unpooled.results.exhibits import Exhibit
 
 # What predicts with the silos' own intercepts, in place of the common ones.
 _IN_SILO = {
@@ -102,8 +91,8 @@ _IN_SILO = {
 # As many times the rounds has a search by gradients.
 _MORE = 4
 _TAKES = {
-    "mean": PARAMETERS["mean"],
-    "scale": PARAMETERS["scale"],
+    "mean": newton.PARAMETERS["mean"],
+    "scale": newton.PARAMETERS["scale"],
     "theta": public("k l", "intercepts and coefficients of all classes but the first"),
     "classes": NAMES,
     "count": OPENED_SIZES,
@@ -159,9 +148,9 @@ def _cluster_scores(
 @summed(
     takes=_TAKES,
     weighed=_weighed,
-    gradient=GRADIENT,
-    information=INFORMATION,
-    deviance=DEVIANCE,
+    gradient=newton.GRADIENT,
+    information=newton.INFORMATION,
+    deviance=newton.DEVIANCE,
     own=OWN_SIZES,
 )
 def local_working(
@@ -195,8 +184,8 @@ def local_working(
 @summed(
     takes=_TAKES,
     weighed=_weights_in_gradient,
-    gradient=GRADIENT,
-    deviance=DEVIANCE,
+    gradient=newton.GRADIENT,
+    deviance=newton.DEVIANCE,
     own=OWN_SIZES,
 )
 def local_gradient(
@@ -219,7 +208,7 @@ def local_gradient(
     }
 
 
-@summed(takes=_TAKES, weighed=_scores, products=SCORE_PRODUCTS, own=OWN_SIZES)
+@summed(takes=_TAKES, weighed=_scores, products=newton.SCORE_PRODUCTS, own=OWN_SIZES)
 def local_score_products(
     X: Float[Array, "n p"],
     y: Shaped[Array, " n"],
@@ -289,6 +278,15 @@ def _at(
 def _residuals(codes: Int[Array, " n"], P: Float[Array, "n c"]) -> Float[Array, "n k"]:
     """Return indicators of all classes but the first, less their probabilities."""
     return (codes[:, None] == np.arange(1, P.shape[1])) - P[:, 1:]
+
+
+# What the search and standard errors take, with common intercepts and the silos' own:
+# the information and the gradient, the gradient alone, products by row and by cluster.
+_BY_ROW = (local_working, local_gradient, local_score_products, local_cluster_products)
+_BY_SILO = (
+    *(local_class_profile, local_class_profile_gradient),
+    *(local_class_profile_products, local_class_profile_cluster_products),
+)
 
 
 @final
@@ -411,9 +409,10 @@ class LogisticRegression(Inference, LinearClassifier):
     _steps = (
         *(classes.local_names, classes.local_class_counts, moments.local_total),
         *(local_spread, *linear_steps, *_IN_SILO.values()),
-        *(local_class_profile, local_class_profile_products, own_class_intercepts),
-        *(local_class_profile_cluster_products, local_class_profile_gradient),
+        *_BY_SILO,
+        own_class_intercepts,
     )
+    _exhibits = regression_exhibits
 
     def __init__(
         self,
@@ -441,9 +440,6 @@ class LogisticRegression(Inference, LinearClassifier):
 
     def _n_planned(self) -> int:
         return 2 if self.classes is None else len(self.classes)
-
-    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        return regression_exhibits(self)
 
     def _citation(self) -> Citation:
         several = len(vars(self).get("classes_", ())) > 2
@@ -485,34 +481,30 @@ class LogisticRegression(Inference, LinearClassifier):
         }
 
         # Rounds 4, 5, ...: Newton's steps, from the classes' shares.
-        working = local_class_profile if own else local_working
+        working, gradient, *steps = _BY_SILO if own else _BY_ROW
 
-        def evaluate(theta: Float[Array, " m"]) -> Evaluation:
-            totals = federation.sum(
-                working, theta=theta.reshape(k, length).copy(), **common
-            )
-            return Evaluation(
-                float(totals["deviance"]), totals["gradient"], totals["information"]
-            )
+        def at(theta: Float[Array, " m"]) -> dict[str, Any]:
+            return common | {"theta": theta.reshape(k, length).copy()}
 
-        gradient = local_class_profile_gradient if own else local_gradient
+        def evaluation(step: Step) -> Callable[[Float[Array, " m"]], newton.Evaluation]:
+            def evaluate(theta: Float[Array, " m"]) -> newton.Evaluation:
+                totals = federation.sum(step, **at(theta))
+                information = totals.get("information")
+                deviance = float(totals["deviance"])
+                return newton.Evaluation(deviance, totals["gradient"], information)
 
-        def evaluate_gradient(theta: Float[Array, " m"]) -> Evaluation:
-            totals = federation.sum(
-                gradient, theta=theta.reshape(k, length).copy(), **common
-            )
-            return Evaluation(float(totals["deviance"]), totals["gradient"], None)
+            return evaluate
 
         start = np.zeros((k, length))
-        values, columns = class_values(names), self._names_of(federation)
+        values, columns = class_values(names), federation.feature_names
         if own:
             columns = columns_within(columns)
         else:
             start[:, 0] = np.log(count[1:] / count[0])
             columns = ["intercept", *columns]
-        found = maximised(
+        found = newton.maximised(
             federation,
-            evaluate,
+            evaluation(working),
             start.ravel(),
             penalty=self._penalty(scale, k, own=own),
             tol=self.tol,
@@ -523,7 +515,7 @@ class LogisticRegression(Inference, LinearClassifier):
                 for name in columns
             ],
             of_classes=True,
-            evaluate_gradient=evaluate_gradient if self.solver == "bfgs" else None,
+            evaluate_gradient=evaluation(gradient) if self.solver == "bfgs" else None,
         )
         self.classes_, self.class_count_ = values, count.astype(np.int64)
         self.n_iter_, self.n_samples_ = found.n_iter, N
@@ -534,10 +526,8 @@ class LogisticRegression(Inference, LinearClassifier):
             federation.keep(
                 own_class_intercepts, coef=self.coef_.copy(), classes=names, count=count
             )
-            self.kept_, self.n_intercepts_ = (
-                federation.kept_here,
-                len(federation.parties),
-            )
+            self.kept_ = federation.kept_here
+            self.n_intercepts_ = len(federation.parties)
         else:
             self.intercept_, self.coef_ = in_units(theta, mean, scale)
         self.deviance_ = found.last.deviance
@@ -545,35 +535,25 @@ class LogisticRegression(Inference, LinearClassifier):
         self.log_likelihood_ = -0.5 * self.deviance_
         if self.C != np.inf:
             return
-        self.aic_ = 2.0 * n_parameters - 2.0 * self.log_likelihood_
-        self.bic_ = float(n_parameters * np.log(N)) - 2.0 * self.log_likelihood_
+        self._set_criteria(self.log_likelihood_, n_parameters, N)
         # The last round: products of the rows' scores, where they are asked for.
-        products = None
-        at: dict[str, Any] = common | {
-            "theta": found.parameters.reshape(k, length).copy()
-        }
-        if self.cov_type == "cluster":
-            step = local_cluster_products
-            if own:
-                step = local_class_profile_cluster_products
-            read, those = with_cluster_column(whole, federation, clusters, mean, scale)
-            totals = read.sum(step, **(at | those))
-            products = totals["products"]
-            self.n_clusters_ = round(float(totals["clusters"]))
-        elif self.cov_type != "nonrobust":
-            step = local_class_profile_products if own else local_score_products
-            products = federation.sum(step, **at)["products"]
-        C = covariance(
+        products = score_products(
+            self,
+            whole,
+            federation,
+            clusters,
+            (steps[0], steps[1]),
+            at(found.parameters),
+        )
+        self._set_inference(
             found.information,
             products,
-            cov_type=self.cov_type,
+            np.kron(_contrasts(k), unstandardised(mean, scale)[own:, own:]),
             dispersion=1.0,
             N=N,
             n_parameters=n_parameters,
-            n_clusters=vars(self).get("n_clusters_", 0),
+            dof=np.inf,
         )
-        T = np.kron(_contrasts(k), unstandardised(mean, scale)[own:, own:])
-        self._set_inference(T @ C @ T.T, dof=np.inf)
 
     def _inputs(self, federation: Federation, y: Any) -> Federation:
         names = federation.feature_names
@@ -608,8 +588,7 @@ class LogisticRegression(Inference, LinearClassifier):
         return np.kron(np.add.reduce(M[:, :, None] * M[:, None]), np.diag(weights))
 
     def _scores(self, X: Any) -> Float[Array, "n k"]:
-        if "kept_" in vars(self):
-            raise without_silo(self)
+        check_common_intercept(self)
         return super()._scores(X)
 
     def _predicted(
@@ -623,16 +602,12 @@ class LogisticRegression(Inference, LinearClassifier):
         step = _IN_SILO[step.function.__name__]
         return predicted(self, method, view, step, names, arguments, kept_of=self.kept_)
 
-    def _names_of(self, federation: Federation) -> Sequence[str]:
-        return [str(name) for name in federation.feature_names]
-
     def to_sklearn(self) -> Any:
         """Return a fitted `sklearn.linear_model.LogisticRegression`."""
         import sklearn.linear_model
 
         check_is_fitted(self)
-        if not has_intercept(self):
-            raise without_silo(self)
+        check_common_intercept(self)
         return self._taught(sklearn.linear_model.LogisticRegression(C=self.C))
 
 

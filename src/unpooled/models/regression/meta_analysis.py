@@ -21,7 +21,6 @@ trials with binary outcome, Statistics in Medicine 20 (2001). Higgins and Thomps
 Quantifying heterogeneity in a meta-analysis, Statistics in Medicine 21 (2002).
 """
 
-from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
@@ -55,7 +54,6 @@ from unpooled.models.regression.meta_analysis_results import meta_analysis_exhib
 from unpooled.models.regression.response import Roles
 from unpooled.protocol.step import disclosed, release
 from unpooled.results.citations import Citation
-from unpooled.results.exhibits import Exhibit
 
 METHODS = ("fixed", "random", "hartung-knapp")
 # Of a silo's own fit: steps at most, the step that ends it, halvings, and the linear
@@ -192,6 +190,7 @@ class MetaAnalysis(FederatedEstimator):
     pooled_dof_: float
 
     _steps = (local_names, local_class_counts)
+    _exhibits = meta_analysis_exhibits
 
     def __init__(
         self,
@@ -203,9 +202,6 @@ class MetaAnalysis(FederatedEstimator):
         self.family = family
         self.offset = offset
         self.site_effects = site_effects
-
-    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        return meta_analysis_exhibits(self)
 
     def _citation(self) -> Citation:
         return Citation(

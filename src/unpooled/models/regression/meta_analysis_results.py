@@ -1,5 +1,6 @@
 """Results of a meta-analysis: combined coefficients, each silo's own, forest plots."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,9 @@ _NAMES = {
 }
 
 
-def meta_analysis_exhibits(model: "MetaAnalysis") -> list[Exhibit]:
+def meta_analysis_exhibits(
+    model: "MetaAnalysis", columns: Sequence[str]
+) -> list[Exhibit]:
     """Return the exhibits of a fitted meta-analysis."""
     if "pooled_" not in vars(model):
         return []

@@ -36,7 +36,7 @@ _RATIOS = {
 }
 
 
-def regression_exhibits(model: Any) -> list[Exhibit]:
+def regression_exhibits(model: Any, columns: Sequence[str]) -> list[Exhibit]:
     """Return the exhibits of a fitted regression of this folder."""
     if "coef_" in vars(model):
         return [_coefficients(model), _goodness(model)]

@@ -44,6 +44,7 @@ from unpooled.models.discriminant.classes import (
 )
 from unpooled.models.linear_classifier import positions, probabilities
 from unpooled.models.moments import MEAN, PRODUCTS, SQUARES, complete
+from unpooled.models.regression import newton
 from unpooled.models.regression.clusters import (
     RELEASED,
     cluster_products,
@@ -51,15 +52,7 @@ from unpooled.models.regression.clusters import (
     weighed_clusters,
 )
 from unpooled.models.regression.families import FAMILIES, Family, no_intercept, ratio
-from unpooled.models.regression.newton import (
-    DEVIANCE,
-    GRADIENT,
-    INFORMATION,
-    PARAMETERS,
-    PEARSON,
-    SATURATED,
-    SCORE_PRODUCTS,
-)
+from unpooled.models.regression.inference import has_intercept
 from unpooled.protocol.step import derived, kept, public, release, stays, summed
 from unpooled.protocol.view_operations import Rows
 
@@ -70,7 +63,7 @@ _OWN: dict[str, Any] = {
 }
 _OF_CLASSES = {
     "mean": MEAN,
-    "scale": PARAMETERS["scale"],
+    "scale": newton.PARAMETERS["scale"],
     "theta": public("k l", "coefficients of all classes but the first"),
     "classes": NAMES,
     "count": OPENED_SIZES,
@@ -139,13 +132,13 @@ def _profile_cluster_scores(
 
 @summed(
     by="party",
-    takes={**PARAMETERS, "width": "size m"},
+    takes={**newton.PARAMETERS, "width": "size m"},
     weighed=_weighed_profile,
-    gradient=GRADIENT,
-    information=INFORMATION,
-    deviance=DEVIANCE,
-    pearson=PEARSON,
-    saturated=SATURATED,
+    gradient=newton.GRADIENT,
+    information=newton.INFORMATION,
+    deviance=newton.DEVIANCE,
+    pearson=newton.PEARSON,
+    saturated=newton.SATURATED,
 )
 def local_profile(
     X: Float[Array, "n p"],
@@ -165,9 +158,9 @@ def local_profile(
 
 @summed(
     by="party",
-    takes={**PARAMETERS, "width": "size m"},
+    takes={**newton.PARAMETERS, "width": "size m"},
     weighed=_profile_scores,
-    products=SCORE_PRODUCTS,
+    products=newton.SCORE_PRODUCTS,
 )
 def local_profile_products(
     X: Float[Array, "n p"],
@@ -187,7 +180,7 @@ def local_profile_products(
 
 @summed(
     by="party",
-    takes={**PARAMETERS, "width": "size m"},
+    takes={**newton.PARAMETERS, "width": "size m"},
     weighed=_profile_cluster_scores,
     **RELEASED,
 )
@@ -338,9 +331,9 @@ def weighed_residuals(residuals: Float[Array, "n k"]) -> dict[str, Array]:
     by="party",
     takes=_OF_CLASSES,
     weighed=_weighed_class_profile,
-    gradient=GRADIENT,
-    information=INFORMATION,
-    deviance=DEVIANCE,
+    gradient=newton.GRADIENT,
+    information=newton.INFORMATION,
+    deviance=newton.DEVIANCE,
     own=OWN_SIZES,
 )
 def local_class_profile(
@@ -368,8 +361,8 @@ def local_class_profile(
     by="party",
     takes=_OF_CLASSES,
     weighed=_class_profile_residuals,
-    gradient=GRADIENT,
-    deviance=DEVIANCE,
+    gradient=newton.GRADIENT,
+    deviance=newton.DEVIANCE,
     own=OWN_SIZES,
 )
 def local_class_profile_gradient(
@@ -396,7 +389,7 @@ def local_class_profile_gradient(
     by="party",
     takes=_OF_CLASSES,
     weighed=_class_profile_scores,
-    products=SCORE_PRODUCTS,
+    products=newton.SCORE_PRODUCTS,
     own=OWN_SIZES,
 )
 def local_class_profile_products(
@@ -660,19 +653,14 @@ def check_whole(federation: Federation) -> None:
         )
 
 
-def without_silo(model: Any) -> DataError:
-    """Return the error for rows in one place, which have no silo.
-
-    Parameters
-    ----------
-    model : estimator
-        Fitted with `site_effects`.
-    """
-    return DataError(
-        f"This {type(model).__name__} has an own intercept for each silo, which stays "
-        f"there, so that an array of rows cannot be predicted here. Pass a federation "
-        f"of the same silos, or fit without site_effects."
-    )
+def check_common_intercept(model: Any) -> None:
+    """Refuse rows in one place, which have no silo, where silos have own intercepts."""
+    if not has_intercept(model):
+        raise DataError(
+            f"This {type(model).__name__} has an own intercept for each silo, which "
+            f"stays there, so that an array of rows cannot be predicted here. Pass a "
+            f"federation of the same silos, or fit without site_effects."
+        )
 
 
 def columns_within(names: Sequence[str]) -> list[str]:

@@ -24,7 +24,7 @@ Lv et al., One-Shot Distributed Generalized Eigenvalue Problem (DGEP), 2022, Alg
 1 to 3.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, final
 
 import numpy as np
@@ -62,7 +62,6 @@ from unpooled.models.two_views.base import Predicting, shown_scores, views_of
 from unpooled.models.two_views.significance import CanonicalTest, bartlett
 from unpooled.models.two_views.two_views_results import cca_exhibits
 from unpooled.results.citations import Citation
-from unpooled.results.exhibits import Exhibit
 
 SOLVERS = ("exact", "dgep-eigh", "dgep-power", "dcca-power")
 COLUMN_SOLVERS = ("exact", "gram", "krylov")
@@ -259,6 +258,7 @@ class CCA(Predicting):
         correlation_errors,
         shown_scores,
     )
+    _exhibits = cca_exhibits
 
     def __init__(
         self,
@@ -292,9 +292,6 @@ class CCA(Predicting):
     def _needs_variation(self) -> bool:
         # On a column partition the solvers find the span of the columns first.
         return self.solver == "exact" and self.regularisation == 0
-
-    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        return cca_exhibits(self, columns)
 
     def _citation(self) -> Citation:
         works = [

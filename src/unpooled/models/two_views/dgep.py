@@ -11,7 +11,7 @@ References
 Lv et al., One-Shot Distributed Generalized Eigenvalue Problem (DGEP), 2022, section 4.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -26,7 +26,7 @@ from unpooled.linalg.partial_least_squares import (
     leading_singular_pairs,
     with_positive_left_peaks,
 )
-from unpooled.linalg.whitening import whitened_cross, whitened_factors
+from unpooled.linalg.whitening import whitened_factors
 from unpooled.models.generalized_eigen import matrix_pairs
 from unpooled.models.generalized_eigen.diagnosis import Diagnosis
 from unpooled.models.generalized_eigen.generalized_eigen import diagnosis_of, roots
@@ -104,7 +104,8 @@ def whitened_views(
 ) -> Float[Array, "k q"]:
     """Return K_i of rows about the silo's own means."""
     Z = about_own_mean(X)
-    return whitened_cross(Z[:, x], Z[:, y], ridge)
+    left, right = whitened_factors(Z[:, x], Z[:, y], ridge)
+    return left @ right.T
 
 
 @final
@@ -137,14 +138,12 @@ class OneShot:
         start = starting_block(
             self.init, views.n_features, k, lambda: views.seed(self.random_state)
         )
-        if self.solver == "dcca-power" and self.factors:
-            matrices = self._disclosed_matrices(views, arguments)
-            W, V = _power_of_factors(matrices, start, self.max_iter)
-        elif self.solver == "dcca-power":
-            totals = views.sum(local_squared, **arguments)
-            W, V = _power_of_squares(
-                totals["left"], totals["right"], start, self.max_iter
-            )
+        if self.solver == "dcca-power":
+            # The eigenvalues of Σ K_i K_iᵀ and of Σ K_iᵀ K_i are not in pairs ±ρ, so
+            # there is a gap, and the method converges.
+            left, right = self._squares(views, arguments)
+            W = power_eigenvectors(left, start[:p], self.max_iter)
+            V = power_eigenvectors(right, start[p:], self.max_iter)
         else:
             K = views.sum(local_whitened, **arguments)["K"]
             if self.solver == "dgep-power":
@@ -178,6 +177,22 @@ class OneShot:
         # With a ridge of 0 thin singular values give pseudo-inverse roots.
         ridge = roots(self.ridge)["ridge"]
         return {"x": np.arange(p), "y": np.arange(p, views.n_features), "ridge": ridge}
+
+    def _squares(
+        self, views: Federation, arguments: dict[str, Any]
+    ) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
+        """Return the products with ``Σ K_i K_iᵀ`` and ``Σ K_iᵀ K_i``; one round.
+
+        From every K_i, where silos disclose it, without forming a square.
+        """
+        if not self.factors:
+            totals = views.sum(local_squared, **arguments)
+            return lambda W: totals["left"] @ W, lambda V: totals["right"] @ V
+        matrices = self._disclosed_matrices(views, arguments)
+        return (
+            lambda W: np.sum([K.matmat(K.rmatmat(W)) for K in matrices], axis=0),
+            lambda V: np.sum([K.rmatmat(K.matmat(V)) for K in matrices], axis=0),
+        )
 
     def _disclosed_matrices(
         self, views: Federation, arguments: dict[str, Any]
@@ -218,39 +233,3 @@ def _power_of_dilation(
         lambda W: np.concatenate([K @ W[p:], K.T @ W[:p]]), start, max_iter
     )
     return with_positive_left_peaks(W[:p], W[p:])
-
-
-def _power_of_squares(
-    left: Float[Array, "p p"],
-    right: Float[Array, "q q"],
-    start: Float[Array, "l k"],
-    max_iter: int,
-) -> tuple[Float[Array, "p k"], Float[Array, "q k"]]:
-    """Return the leading vectors of ``Σ K_i K_iᵀ`` and of ``Σ K_iᵀ K_i``.
-
-    Their eigenvalues are not in pairs ±ρ, so there is a gap, and the method converges.
-    """
-    p = len(left)
-    return (
-        power_eigenvectors(lambda W: left @ W, start[:p], max_iter),
-        power_eigenvectors(lambda V: right @ V, start[p:], max_iter),
-    )
-
-
-def _power_of_factors(
-    matrices: Sequence[LinearOperator], start: Float[Array, "l k"], max_iter: int
-) -> tuple[Float[Array, "p k"], Float[Array, "q k"]]:
-    """Return the same vectors from every K_i, without forming a square."""
-    p = int(matrices[0].shape[0])
-    return (
-        power_eigenvectors(
-            lambda W: np.sum([K.matmat(K.rmatmat(W)) for K in matrices], axis=0),
-            start[:p],
-            max_iter,
-        ),
-        power_eigenvectors(
-            lambda V: np.sum([K.rmatmat(K.matmat(V)) for K in matrices], axis=0),
-            start[p:],
-            max_iter,
-        ),
-    )

@@ -16,13 +16,15 @@ Lv et al., One-Shot Distributed Generalized Eigenvalue Problem (DGEP), 2022, sec
 2.4.
 """
 
+import abc
 from collections.abc import Mapping, Sequence
-from typing import Any, final
+from typing import Any, Literal, final
 
 import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.federation.federation import Federation
+from unpooled.linalg.canonical_correlation import Covariances
 from unpooled.linalg.partial_least_squares import (
     leading_singular_pairs,
     partial_least_squares,
@@ -35,7 +37,6 @@ from unpooled.models.two_views.base import Predicting, TwoViews, shown_scores
 from unpooled.models.two_views.pls_columns import own_basis, paired_views, search_for
 from unpooled.models.two_views.two_views_results import pls_exhibits
 from unpooled.results.citations import Citation
-from unpooled.results.exhibits import Exhibit
 
 WEGELIN = (
     "Wegelin JA. A survey of partial least squares (PLS) methods, with emphasis on the "
@@ -69,6 +70,9 @@ class PartialLeastSquares(TwoViews):
         pls_columns,
         shown_scores,
     )
+    _exhibits = pls_exhibits
+    # The views from which the scores of a pair are removed before the next one.
+    _deflates: Literal["neither", "both", "first"] = "neither"
 
     def __init__(
         self,
@@ -89,13 +93,33 @@ class PartialLeastSquares(TwoViews):
         self.scores = scores
         self.random_state = random_state
 
-    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        return pls_exhibits(self, columns)
-
     @property
     def _scaled(self) -> str:
         """Whether columns were standardised, as the end of a sentence."""
         return ", with standardised columns" if self.scale else ""
+
+    def _fit(self, federation: Federation, y: Any) -> None:
+        if federation.partition == "columns":
+            self._fit_parties(federation, y)
+            return
+        both = self._pooled_means(federation, y)
+        S = self._pooled_covariances(both, scale=bool(self.scale))
+        # Where the second view is not deflated its columns do not limit k.
+        sides = S.xy.shape[:1] if self._deflates == "first" else S.xy.shape
+        most = min(self.n_samples_, *sides)
+        self._solve(S, component_count(self.n_components, most))
+
+    @abc.abstractmethod
+    def _solve(self, S: Covariances, k: int) -> None:
+        """Set k pairs of directions and what follows from them."""
+
+    def _fit_parties(self, federation: Federation, y: Any) -> None:
+        """Pair the columns of two parties, neither or both of which are deflated."""
+        widths = map(len, federation.columns_of.values())
+        most = min(int(federation.n_rows or 0), *widths)
+        k = component_count(self.n_components, most)
+        deflated = federation.parties if self._deflates == "both" else ()
+        self._fit_columns(federation, k, deflated=deflated)
 
     def _fit_columns(
         self, federation: Federation, k: int, *, deflated: Sequence[str]
@@ -130,12 +154,6 @@ class PartialLeastSquares(TwoViews):
         self.n_samples_ = int(federation.n_rows or 0)
         columns = federation.columns_of.values()
         self.x_columns_, self.y_columns_ = map(list, columns)
-
-
-def _most_pairs(federation: Federation) -> int:
-    """Return min(N, p, q) of a column partition, the largest possible k."""
-    widths = map(len, federation.columns_of.values())
-    return min(int(federation.n_rows or 0), *widths)
 
 
 @final
@@ -242,14 +260,7 @@ class PLSSVD(PartialLeastSquares):
             (WEGELIN,),
         )
 
-    def _fit(self, federation: Federation, y: Any) -> None:
-        if federation.partition == "columns":
-            k = component_count(self.n_components, _most_pairs(federation))
-            self._fit_columns(federation, k, deflated=())
-            return
-        both = self._pooled_means(federation, y)
-        S = self._pooled_covariances(both, scale=bool(self.scale))
-        k = component_count(self.n_components, min(self.n_samples_, *S.xy.shape))
+    def _solve(self, S: Covariances, k: int) -> None:
         U, V = leading_singular_pairs(S.xy, k)
         self.x_weights_, self.y_weights_ = map(np.ascontiguousarray, (U, V))
         self._set_correlations(S)
@@ -362,6 +373,8 @@ class PLSCanonical(PartialLeastSquares, Predicting):
         ``algorithm="svd"`` it does not iterate either.
     """
 
+    _deflates = "both"
+
     def _citation(self) -> Citation:
         return Citation(
             f"A canonical partial least squares analysis (PLS mode A) of the two sets "
@@ -369,14 +382,7 @@ class PLSCanonical(PartialLeastSquares, Predicting):
             (WEGELIN,),
         )
 
-    def _fit(self, federation: Federation, y: Any) -> None:
-        if federation.partition == "columns":
-            k = component_count(self.n_components, _most_pairs(federation))
-            self._fit_columns(federation, k, deflated=federation.parties)
-            return
-        both = self._pooled_means(federation, y)
-        S = self._pooled_covariances(both, scale=bool(self.scale))
-        k = component_count(self.n_components, min(self.n_samples_, *S.xy.shape))
+    def _solve(self, S: Covariances, k: int) -> None:
         self._set_latent(partial_least_squares(S, k, regression=False))
         self._set_correlations(S)
         self._set_fit(response_fit(S, self.x_rotations_, self.y_loadings_))

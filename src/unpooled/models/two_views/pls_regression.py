@@ -32,6 +32,7 @@ import numpy as np
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
+from unpooled.linalg.canonical_correlation import Covariances
 from unpooled.linalg.partial_least_squares import partial_least_squares, rotations
 from unpooled.linalg.regression_fit import importance, response_fit
 from unpooled.linalg.score_pairs import cosines, score_pairs
@@ -297,6 +298,7 @@ class PLSRegression(PartialLeastSquares, Predicting):
         each pair by power iterations and stops at `tol`.
     """
 
+    _deflates = "first"
     x_party_: str
     y_party_: str
     score_correlations_: Float[Array, " k"]
@@ -318,13 +320,7 @@ class PLSRegression(PartialLeastSquares, Predicting):
             ),
         )
 
-    def _fit(self, federation: Federation, y: Any) -> None:
-        if federation.partition == "columns":
-            self._fit_parties(federation, y)
-            return
-        both = self._pooled_means(federation, y)
-        S = self._pooled_covariances(both, scale=bool(self.scale))
-        k = component_count(self.n_components, min(self.n_samples_, len(S.xx)))
+    def _solve(self, S: Covariances, k: int) -> None:
         self._set_latent(partial_least_squares(S, k, regression=True))
         self._set_correlations(S)
         R, Q = self.x_rotations_, self.y_loadings_

@@ -13,7 +13,12 @@ import numpy as np
 from unpooled.arrays import Array, Bool, Float, Int
 from unpooled.models.two_views.significance import HYPOTHESIS, columns_of_test
 from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, Table
-from unpooled.results.fitted_attributes import MOST_ACROSS, by_component, columns_by
+from unpooled.results.fitted_attributes import (
+    MOST_ACROSS,
+    by_component,
+    columns_by,
+    numbered,
+)
 from unpooled.results.formats import counted, left_out, listed
 from unpooled.results.plots import charts, importance_plots, scatter_plots
 from unpooled.results.plots.drawing import short
@@ -296,7 +301,7 @@ def _of_both_views(
             tables += columns_by(
                 f"{side}_{kind}",
                 [str(name) for name in getattr(model, f"{side}_columns_")],
-                [Column(f"{j + 1}", "number", f"component_{j + 1}") for j in range(k)],
+                numbered(k, "number", "component"),
                 values,
                 caption=f"{view} view",
                 place=place,
@@ -424,10 +429,7 @@ def _cross_correlations(model: Any) -> list[Table]:
     for side, other in (("x", "second"), ("y", "first")):
         values = vars(model).get(f"{side}_cross_correlations_")
         if values is not None:
-            heads = [
-                Column(f"{j + 1}", "signed", f"pair_{j + 1}")
-                for j in range(values.shape[1])
-            ]
+            heads = numbered(values.shape[1], "signed", "pair")
             found += columns_by(
                 f"{side}_cross_correlations",
                 [str(name) for name in getattr(model, f"{side}_columns_")],

@@ -9,7 +9,6 @@ Without a server the neighbours do both: `neighbour_merge`.
 """
 
 import abc
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,6 @@ from unpooled.models.base import FederatedEstimator
 from unpooled.models.vertical_pca import merge, neighbour_merge, projection
 from unpooled.models.vertical_pca.vertical_pca_results import vertical_pca_exhibits
 from unpooled.protocol.step import Step
-from unpooled.results.exhibits import Exhibit
 
 REFERENCE = (
     "Cheung YM, Jiang J, Yu F, Lou J. Vertical federated principal component analysis "
@@ -71,6 +69,7 @@ class MergedDirections(
     # By which a silo keeps its direction, or sends it to its neighbours.
     _local: Step
     _neighbour: Step
+    _exhibits_with = vertical_pca_exhibits
 
     @abc.abstractmethod
     def _check_parameters(self, N: int) -> None:
@@ -93,14 +92,6 @@ class MergedDirections(
 
         `first` is where the iteration of each component starts.
         """
-
-    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        return vertical_pca_exhibits(self, columns)
-
-    def _exhibits_with(
-        self, columns: Sequence[str], later: Sequence[Any]
-    ) -> list[Exhibit]:
-        return vertical_pca_exhibits(self, columns, later)
 
     def _fit(self, federation: Federation, y: Any) -> None:
         N = federation.n_rows or 0

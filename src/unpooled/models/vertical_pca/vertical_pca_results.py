@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.linalg
 
 from unpooled.arrays import Array, Bool, Float
+from unpooled.linalg.generalized_eigen import span_angles
 from unpooled.models.pca.pca_results import loadings
 from unpooled.results.exhibits import Column, Exhibit, Table
 from unpooled.results.formats import counted, per_cent
@@ -77,7 +77,7 @@ def vertical_pca_exhibits(
         values.append((variance / total).tolist())
         if "components_" in vars(model) and "components_" in vars(exact):
             angles = np.full(len(variance), np.nan)
-            angles[:k] = _angles(model.components_[:k], exact.components_[:k])
+            angles[:k] = span_angles(model.components_[:k].T, exact.components_[:k].T)
             heads.append(Column("Angle, degrees", "number", "angle"))
             values.append(angles.tolist())
             text += (
@@ -126,12 +126,3 @@ def _orthogonal(model: Any, k: int) -> Bool[Array, " k"]:
         return np.arange(k) == 0
     cosines = np.tril(np.abs(U.T @ U), -1).max(axis=1)
     return np.logical_and.accumulate(cosines < _ROUNDING)
-
-
-def _angles(A: Float[Array, "k p"], B: Float[Array, "k p"]) -> Float[Array, " k"]:
-    """Return the largest principal angle between the first 1, 2, ... rows, degrees."""
-    largest = [
-        scipy.linalg.subspace_angles(A[: i + 1].T, B[: i + 1].T)[0]
-        for i in range(len(A))
-    ]
-    return np.degrees(np.array(largest))

@@ -29,15 +29,7 @@ from unpooled.federation.federation import Federation
 from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.kernels import centred_kernel
 from unpooled.models.base import check_federation
-from unpooled.models.vertical_pca import neighbour_merge
-from unpooled.models.vertical_pca.local_direction import (
-    FOUND,
-    REPLACED,
-    check_choices,
-    check_options,
-    own_factors,
-    prepared,
-)
+from unpooled.models.vertical_pca import local_direction, neighbour_merge
 from unpooled.models.vertical_pca.merged_directions import REFERENCE, MergedDirections
 from unpooled.models.vertical_pca.projection import DIRECTIONS
 from unpooled.protocol.step import exchanged, kept, release, stays, summed
@@ -56,7 +48,7 @@ _VECTOR = "the first kernel direction of the silo's own columns"
 
 @kept(
     by="party",
-    takes={"replaced": REPLACED, "found": FOUND},
+    takes={"replaced": local_direction.REPLACED, "found": local_direction.FOUND},
     vector=stays("N", meaning=_VECTOR, until="fit"),
     eigenvalue=stays("", meaning=_EIGENVALUE, until="fit"),
 )
@@ -75,9 +67,9 @@ def local_kernel_direction(
     `replaced` has no column in the first round, then the vector by which (14) replaced
     the data; `found` has the components so far, which are deflated.
     """
-    X = prepared(X, centre)
+    X = local_direction.prepared(X, centre)
     if replaced.shape[1]:
-        F, B, _ = own_factors(X, replaced, found[:, :0], "none")
+        F, B, _ = local_direction.own_factors(X, replaced, found[:, :0], "none")
         X = F @ B
     K = centred_kernel(X, kernel, gamma, coef0)
     for u in found.T:
@@ -139,7 +131,7 @@ def local_kernel_scores(
     centre: str,
 ) -> dict[str, Any]:
     """Apply this silo's own centred kernel matrix to the directions."""
-    K = centred_kernel(prepared(X, centre), kernel, gamma, coef0)
+    K = centred_kernel(local_direction.prepared(X, centre), kernel, gamma, coef0)
     return {"scores": K @ U}
 
 
@@ -261,7 +253,7 @@ class VFedAKPCA(MergedDirections):
         )
 
     def _check_parameters(self, N: int) -> None:
-        check_options(self, N)
+        local_direction.check_options(self, N)
         _check_kernel(self)
 
     def _first_vector(self, federation: Federation) -> Float[Array, " N"]:
@@ -301,7 +293,7 @@ class VFedAKPCA(MergedDirections):
 
 
 def _check_kernel(model: VFedAKPCA) -> None:
-    check_choices(model, _CHOICES)
+    local_direction.check_choices(model, _CHOICES)
     if model.project == "kernel" and model.topology != "server":
         raise DataError(
             'project="kernel" applies one direction to all kernels, and without a '

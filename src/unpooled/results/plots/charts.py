@@ -89,7 +89,8 @@ def draw_shares(
     """Draw bars of shares of variance on a scale of their own, and a reference."""
     count = len(shares)
     kept = count if kept is None else kept
-    place = _upright(axes, 100 * shares, "component", _bar_width(count), kept)
+    width = 0.62 if count < 25 else 0.8
+    place = _upright(axes, 100 * shares, "component", width, kept)
     top = 100 * float(shares.max(initial=0.0))
     if errors is not None:
         drawn = min(len(errors), count)
@@ -375,10 +376,6 @@ def _count_components(axes: "Axes", k: int, label: str) -> None:
     axes.set_axisbelow(True)
     axes.grid(axis="y", color=INK, alpha=0.13, linewidth=0.8)
     axes.set_xlabel(label, color=INK, labelpad=6)
-
-
-def _bar_width(k: int) -> float:
-    return 0.62 if k < 25 else 0.8
 
 
 def _ground(axes: "Axes") -> None:

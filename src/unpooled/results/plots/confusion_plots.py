@@ -1,12 +1,13 @@
 """Confusion matrices as cells: rows are classes, columns predicted classes."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from unpooled.arrays import Array, Float, Shaped
 from unpooled.results.plots.drawing import ACCENT, INK, WIDTH, blank, panel, short
+from unpooled.results.plots.heatmap import name_cells, write_cell
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -94,23 +95,10 @@ def draw_confusion(
                 )
             )  # fmt: skip
         if c <= _MOST_NUMBERED:
-            axes.text(
-                j, i, str(texts[i, j]), color=INK,
-                fontsize=10.5 if c <= 6 else 8.5,
-                ha="center", va="center_baseline",
-            )  # fmt: skip
-    axes.set_xlim(-0.5, c - 0.5)
-    axes.set_ylim(c - 0.5, -0.5)
+            write_cell(axes, i, j, str(texts[i, j]), 10.5 if c <= 6 else 8.5)
     axes.set_aspect("equal", adjustable="box")
-    axes.xaxis.tick_top()
+    name_cells(axes, names, names, _LETTERS, cell)
     axes.xaxis.set_label_position("top")
-    heads = [short(name, _LETTERS) for name in names]
-    turned: dict[str, Any] = (
-        {"rotation": 90} if _LETTER * max(map(len, heads)) > cell else {}
-    )
-    axes.set_xticks(range(c), heads, parse_math=False, **turned)
-    axes.set_yticks(range(c), heads, parse_math=False)
-    axes.tick_params(length=0, colors=INK)
     axes.set_xlabel("predicted class", color=INK, labelpad=6)
     axes.set_ylabel("class", color=INK, labelpad=6)
     axes.spines[:].set_visible(False)

@@ -92,24 +92,51 @@ def draw_heatmap(
         if numbered:
             size = 10.5 if c <= 8 else 8.5
             text = _in_cell(value, largest)
-            axes.text(
-                j, i, text, color=INK, fontsize=size,
-                ha="center", va="center_baseline",
-            )  # fmt: skip
-    axes.set_xlim(-0.5, c - 0.5)
-    axes.set_ylim(r - 0.5, -0.5)
-    axes.xaxis.tick_top()
-    names = [short(name, _LETTERS) for name in columns]
-    turned: dict[str, Any] = (
-        {"rotation": 90} if _LETTER * max(map(len, names)) > cell else {}
-    )
-    axes.set_xticks(range(c), names, parse_math=False, **turned)
-    names = [short(name, _LETTERS) for name in rows]
-    axes.set_yticks(range(r), names, parse_math=False)
-    axes.tick_params(length=0, colors=INK)
+            write_cell(axes, i, j, text, size)
+    name_cells(axes, rows, columns, _LETTERS, cell)
     if all(name.isdecimal() for name in columns):
         name_numbers(axes)
     axes.spines[:].set_visible(False)
+
+
+def write_cell(axes: "Axes", i: int, j: int, text: str, size: float) -> None:
+    """Write into the middle of a cell."""
+    axes.text(
+        j, i, text, color=INK, fontsize=size, ha="center", va="center_baseline"
+    )  # fmt: skip
+
+
+def name_cells(
+    axes: "Axes",
+    rows: Sequence[str],
+    columns: Sequence[str],
+    letters: int,
+    cell: float,
+) -> None:
+    """Write the names of rows and columns beside and above cells of unit size.
+
+    Parameters
+    ----------
+    axes : Axes
+        To draw on.
+    rows, columns : sequence of str
+        Names.
+    letters : int
+        Longer names are shortened to this many.
+    cell : float
+        Width of a cell in pixels: names of columns stand upright where they are wider.
+    """
+    axes.set_xlim(-0.5, len(columns) - 0.5)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.xaxis.tick_top()
+    heads = [short(name, letters) for name in columns]
+    turned: dict[str, Any] = (
+        {"rotation": 90} if _LETTER * max(map(len, heads)) > cell else {}
+    )
+    axes.set_xticks(range(len(heads)), heads, parse_math=False, **turned)
+    names = [short(name, letters) for name in rows]
+    axes.set_yticks(range(len(names)), names, parse_math=False)
+    axes.tick_params(length=0, colors=INK)
 
 
 def _in_cell(value: float, largest: float) -> str:
