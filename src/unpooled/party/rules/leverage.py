@@ -156,6 +156,9 @@ def check_weighed(
         for name, part in block.items():
             sizes[name] = sizes.get(name, 0) + len(part)
             products[name] = products.get(name, 0.0) + part.T @ part
+    # Beyond the range of numbers, which is further than a total reaches.
+    if not all(np.isfinite(G).all() for G in products.values()):
+        raise Refusal("weighted_rows")
     # With as many columns as rows every leverage is 1, with or without weights.
     judged = {name: G for name, G in products.items() if len(G) + 1 < sizes[name]}
     maps = {name: _orthonormal(G) for name, G in judged.items()}
