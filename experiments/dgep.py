@@ -21,7 +21,8 @@ import scipy
 import scipy.linalg
 
 import unpooled as up
-from unpooled.linalg.dgep import power_eigenvectors, top_eigenvectors
+from unpooled.linalg.dgep import power_eigenvectors
+from unpooled.linalg.eigen import symmetric_eigenpairs
 from unpooled.linalg.generalized_eigen import inverse_root, largest_sine
 from unpooled.models.generalized_eigen.diagnosis import diagnosed
 
@@ -105,10 +106,10 @@ def synthetic(d, counts, repeats, k=1):
 def measured(name, N, A, B, M, squares, start, radii):
     k, d, h = start.shape[1], len(M), len(M) // 2
     root = inverse_root(B, 0.0, pseudo=True)
-    exact = top_eigenvectors(root @ A @ root, k)
-    diagnosis = diagnosed(top_eigenvectors(M, k), M, A, B, np.array(radii), N)
+    exact = symmetric_eigenpairs(root @ A @ root, k)[1]
+    diagnosis = diagnosed(symmetric_eigenpairs(M, k)[1], M, A, B, np.array(radii), N)
     methods = {
-        "DGEP-SVD": lambda: top_eigenvectors(M, k),
+        "DGEP-SVD": lambda: symmetric_eigenpairs(M, k)[1],
         "DGEP-PM": lambda: power_eigenvectors(lambda W: M @ W, start, ITERATIONS),
     }
     if name == "CCA":
@@ -282,14 +283,15 @@ def convergence(data, counts=(1, 2, 4, 8), train_size=48):
     X, y = data
     K = len(np.unique(y))
     rows = np.random.default_rng(0).permutation(len(y))[:train_size]
-    from unpooled.linalg.whitening import whitened_cross
+    from unpooled.linalg.whitening import whitened_factors
 
     curves = {}
     for m in counts:
         own = []
         for part in np.array_split(rows, m):
             Z, Y = X[part], np.eye(K)[y[part]]
-            own.append(whitened_cross(Z - Z.mean(0), Y - Y.mean(0), 0.0))
+            left, right = whitened_factors(Z - Z.mean(0), Y - Y.mean(0), 0.0)
+            own.append(left @ right.T)
         total = np.sum(own, axis=0)
         best = np.linalg.norm(total, 2)
         start = np.random.default_rng(1).standard_normal((sum(total.shape), 1))

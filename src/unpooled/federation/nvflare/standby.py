@@ -94,7 +94,7 @@ _LATE = {
         "pyarrow.pandas_compat",
         "pyarrow.parquet",
         "unpooled.data.sources.delimited",
-        "unpooled.data.sources.parquet",
+        "unpooled.data.sources.arrow_files",
         "unpooled.federation.nvflare.housekeeping",
         "unpooled.federation.nvflare.job_guard",
         "unpooled.study.announcement",
