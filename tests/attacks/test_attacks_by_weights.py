@@ -40,13 +40,13 @@ def tables() -> dict[str, pd.DataFrame]:
 def opened(monkeypatch) -> list[newton.Evaluation]:
     """Keep the totals that the coordinator opens."""
     found: list[newton.Evaluation] = []
-    make = newton.Evaluation
+    make = newton.Evaluation.__init__
 
-    def kept(*values: Any) -> newton.Evaluation:
-        found.append(make(*values))
-        return found[-1]
+    def kept(one: newton.Evaluation, *values: Any) -> None:
+        make(one, *values)
+        found.append(one)
 
-    monkeypatch.setattr(newton, "Evaluation", kept)
+    monkeypatch.setattr(newton.Evaluation, "__init__", kept)
     return found
 
 

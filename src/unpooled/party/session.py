@@ -362,7 +362,7 @@ class Session:
             check_leverage(asked, own, point)
         if step.weighed is not None:
             y = label if "y" in step.reads else None
-            rows = partial(weighed_rows, step, view, y, {}, public)
+            rows = partial(weighed_rows, step, view, y, public)
             with np.errstate(all="ignore"):
                 check_weighed(self._policy, rows)
         self._marked, arrays = "", dict[str, Array]()

@@ -101,31 +101,42 @@ _TAKES = {
 
 
 def _weighed(
-    X: Float[Array, "n p"], y: Shaped[Array, " n"], *, width: int, **at: Any
+    X: Float[Array, "n p"],
+    y: Shaped[Array, " n"],
+    *,
+    count: Float[Array, " c"],
+    width: int,
+    **at: Any,
 ) -> dict[str, Array]:
     """Return the rows that `local_working` adds, with their weights."""
-    at.pop("count")
     Z, codes, P, _ = _at(X, y, **at)
     return weighed_classes(Z, P[:, 1:]) | weighed_residuals(_residuals(codes, P))
 
 
 def _weights_in_gradient(
-    X: Float[Array, "n p"], y: Shaped[Array, " n"], *, width: int, **at: Any
+    X: Float[Array, "n p"],
+    y: Shaped[Array, " n"],
+    *,
+    count: Float[Array, " c"],
+    width: int,
+    **at: Any,
 ) -> dict[str, Array]:
     """Return the weights of rows in `local_gradient`."""
-    at.pop("count")
     _, codes, P, _ = _at(X, y, **at)
     return weighed_residuals(_residuals(codes, P))
 
 
 def _scores(
-    X: Float[Array, "n p"], y: Shaped[Array, " n"], *, width: int, **at: Any
+    X: Float[Array, "n p"],
+    y: Shaped[Array, " n"],
+    *,
+    count: Float[Array, " c"],
+    width: int,
+    **at: Any,
 ) -> dict[str, Array]:
     """Return the rows that `local_score_products` multiplies."""
-    at.pop("count")
     Z, codes, P, _ = _at(X, y, **at)
-    scores = np.einsum("nk,nl->nkl", _residuals(codes, P), Z)
-    return {"products": scores.reshape(len(Z), width)}
+    return {"products": _row_scores(Z, codes, P, width)}
 
 
 def _cluster_scores(
@@ -222,7 +233,7 @@ def local_score_products(
 ) -> dict[str, Any]:
     """Add the products of this silo's rows' scores."""
     Z, codes, P, _ = _at(X, y, mean, scale, theta, classes)
-    scores = np.einsum("nk,nl->nkl", _residuals(codes, P), Z).reshape(len(Z), width)
+    scores = _row_scores(Z, codes, P, width)
     return {
         "products": scatter(scores, np.zeros(width)),
         "own": class_sizes(codes, classes),
@@ -246,7 +257,7 @@ def local_cluster_products(
     rows, clusters = split_clusters(X, grouped=grouped)
     q = rows.shape[1]
     Z, codes, P, _ = _at(rows, y, mean[:q], scale[:q], theta, classes)
-    scores = np.einsum("nk,nl->nkl", _residuals(codes, P), Z).reshape(len(Z), width)
+    scores = _row_scores(Z, codes, P, width)
     named = clusters[class_codes(y, classes) >= 0]
     return {
         **cluster_products(scores, named, grouped=grouped),
@@ -278,6 +289,13 @@ def _at(
 def _residuals(codes: Int[Array, " n"], P: Float[Array, "n c"]) -> Float[Array, "n k"]:
     """Return indicators of all classes but the first, less their probabilities."""
     return (codes[:, None] == np.arange(1, P.shape[1])) - P[:, 1:]
+
+
+def _row_scores(
+    Z: Float[Array, "n l"], codes: Int[Array, " n"], P: Float[Array, "n c"], width: int
+) -> Float[Array, "n m"]:
+    """Return each row's part of the gradient."""
+    return np.einsum("nk,nl->nkl", _residuals(codes, P), Z).reshape(len(Z), width)
 
 
 # What the search and standard errors take, with common intercepts and the silos' own:

@@ -263,26 +263,38 @@ def _profiled(
 
 
 def _weighed_class_profile(
-    X: Float[Array, "n p"], y: Shaped[Array, " n"], *, width: int, **at: Any
+    X: Float[Array, "n p"],
+    y: Shaped[Array, " n"],
+    *,
+    count: Float[Array, " c"],
+    width: int,
+    **at: Any,
 ) -> dict[str, Array]:
     """Return the rows that `local_class_profile` adds, with their weights."""
-    at.pop("count")
     return _ClassProfile(X, y, **at).weighed()
 
 
 def _class_profile_residuals(
-    X: Float[Array, "n p"], y: Shaped[Array, " n"], *, width: int, **at: Any
+    X: Float[Array, "n p"],
+    y: Shaped[Array, " n"],
+    *,
+    count: Float[Array, " c"],
+    width: int,
+    **at: Any,
 ) -> dict[str, Array]:
     """Return the weights of rows in `local_class_profile_gradient`."""
-    at.pop("count")
     return weighed_residuals(_ClassProfile(X, y, **at).residuals)
 
 
 def _class_profile_scores(
-    X: Float[Array, "n p"], y: Shaped[Array, " n"], *, width: int, **at: Any
+    X: Float[Array, "n p"],
+    y: Shaped[Array, " n"],
+    *,
+    count: Float[Array, " c"],
+    width: int,
+    **at: Any,
 ) -> dict[str, Array]:
     """Return the rows that `local_class_profile_products` multiplies."""
-    at.pop("count")
     return {"products": _ClassProfile(X, y, **at).scores()}
 
 

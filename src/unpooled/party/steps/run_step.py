@@ -50,21 +50,20 @@ def weighed_rows(
     step: Step,
     view: View,
     label: str | None,
-    own: Mapping[str, Any],
     public: Mapping[str, Any],
 ) -> Iterator[Mapping[str, Array]]:
     """Yield, block by block, the rows of a step with the weights that it gives them.
 
-    The parameters are those of `run_step`.
+    The parameters are those of `run_step`; such a step reads nothing that is kept.
     """
     assert step.weighed is not None, "the step weighs no rows"
-    weighing, inputs = replace(step, function=step.weighed), _read_by(step, own)
+    weighing = replace(step, function=step.weighed)
     if step.by == "party":
-        yield _on_all_rows(weighing, view, label, inputs, public)
+        yield _on_all_rows(weighing, view, label, {}, public)
         return
     for block in view.blocks([] if label is None else [label]):
         y = block.extra.get(label or "")
-        yield weighing(**inputs, **_of_rows(step, view, block.X, y), **public)
+        yield weighing(**_of_rows(step, view, block.X, y), **public)
 
 
 def _of_part(
