@@ -1,6 +1,8 @@
 """The report in a real browser: quiet, alone, legible on screens and on paper."""
 
 import shutil
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -88,10 +90,41 @@ def warned(path: Path) -> Path:
     return report(up.PCA().fit(federation), federation, path)
 
 
+def described(path: Path) -> Path:
+    """Cells with several numbers, "53.5 (9.4)", of all rows and of five classes."""
+    tables = {n: t.to_pandas() for n, t in heart_disease.load().items()}
+    federation = up.simulate(tables, label="num", policy=up.Policy.open())
+    model = up.Describe(quartiles=False).fit(federation.select(["age", "oldpeak"]))
+    return report(model, federation, path)
+
+
+def long_numbers(path: Path) -> Path:
+    rng = np.random.default_rng(3)
+    tables = {
+        name: pd.DataFrame({"ill": rng.integers(0, 2, 60)}).assign(
+            Albumin=5e6 * rng.lognormal(size=60), Height=rng.normal(170.0, 8.0, 60)
+        )
+        for name in "abc"
+    }
+    federation = up.simulate(tables, label="ill", policy=up.Policy.open())
+    return report(up.Describe().fit(federation), federation, path)
+
+
+@pytest.fixture(scope="module")
+def address_of(tmp_path_factory) -> Callable[[Callable[[Path], Path]], str]:
+    """Make each report once, whatever is asked of it."""
+
+    @cache
+    def address_of(make: Callable[[Path], Path]) -> str:
+        folder = tmp_path_factory.mktemp("report")
+        return make(folder / "report.html").as_uri()
+
+    return address_of
+
+
 @pytest.fixture(scope="module", params=[heart, warned])
-def address(request, tmp_path_factory) -> str:
-    folder = tmp_path_factory.mktemp("report")
-    return request.param(folder / "report.html").as_uri()
+def address(request, address_of) -> str:
+    return address_of(request.param)
 
 
 @pytest.fixture(scope="module")
@@ -193,9 +226,9 @@ def test_pictures_have_a_name_and_a_size(visit):
     assert 'img "Share of variance by component' in tree
 
 
-def test_the_first_result_stands_near_the_top(browser, tmp_path):
+def test_the_first_result_stands_near_the_top(browser, address_of):
     page = browser.new_page(viewport={"width": 1400, "height": 900})
-    page.goto(heart(tmp_path / "report.html").as_uri())
+    page.goto(address_of(heart))
 
     first = page.locator("figure").first
 
@@ -208,15 +241,11 @@ def test_the_first_result_stands_near_the_top(browser, tmp_path):
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_cells_with_several_numbers_stay_on_one_line(browser, tmp_path, width):
-    tables = {n: t.to_pandas() for n, t in heart_disease.load().items()}
-    federation = up.simulate(tables, label="num", policy=up.Policy.open())
-    model = up.Describe(quartiles=False).fit(federation.select(["age", "oldpeak"]))
-    path = report(model, federation, tmp_path / "report.html")
+def test_cells_with_several_numbers_stay_on_one_line(browser, address_of, width):
     page = browser.new_page(viewport={"width": width, "height": 900})
-    page.goto(path.as_uri())
+    page.goto(address_of(described))
 
-    # "53.5 (9.4)" of all rows and of five classes, a p-value and a difference.
+    # Of all rows and of each class, a p-value and a difference.
     cells = page.locator("td.figure").all_text_contents()
     assert len(cells) >= 16
     broken = """() => [...document.querySelectorAll('td.figure')].filter(e => {
@@ -310,19 +339,9 @@ def test_paper_has_no_list_of_sections_and_no_dark(browser, address):
 
 
 @pytest.mark.parametrize("width", [900, 1100, 1280, 1440])
-def test_p_values_are_in_sight_beside_long_numbers(browser, tmp_path, width):
-    rng = np.random.default_rng(3)
-    tables = {
-        name: pd.DataFrame({"ill": rng.integers(0, 2, 60)}).assign(
-            Albumin=5e6 * rng.lognormal(size=60), Height=rng.normal(170.0, 8.0, 60)
-        )
-        for name in "abc"
-    }
-    federation = up.simulate(tables, label="ill", policy=up.Policy.open())
-    model = up.Describe().fit(federation)
-    path = report(model, federation, tmp_path / "report.html")
+def test_p_values_are_in_sight_beside_long_numbers(browser, address_of, width):
     page = browser.new_page(viewport={"width": width, "height": 900})
-    page.goto(path.as_uri())
+    page.goto(address_of(long_numbers))
 
     hidden = """() => [...document.querySelectorAll('.scroll:has(.figure)')]
       .map(e => e.scrollWidth - e.clientWidth)"""

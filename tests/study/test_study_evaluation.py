@@ -18,6 +18,7 @@ from integration.matrix import text_of as case_text
 from pooled_folds import pooled_folds, pooled_rows
 from server_end import ServerEnd
 from small_study import SILOS, killed, quick_disk, text_of, write
+from tiers import mostly_slow
 from unpooled.errors import DataError, StudyError
 from unpooled.models.model_selection.cross_validation import FILLED_WITHIN_FOLDS
 from unpooled.study.announcement import calls_of, read_announced
@@ -281,18 +282,20 @@ def test_an_evaluation_that_was_not_announced_is_refused(
 BEHIND = ["IterativeImputer", "StandardScaler", "LinearDiscriminantAnalysis"]
 
 
-@pytest.mark.parametrize("follow", [False, True])
+@pytest.mark.parametrize("follow", mostly_slow([("no", False), ("yes", True)], "yes"))
 def test_what_follows_an_imputation_from_other_cells_is_judged(write, follow):
     """The imputer fills all rows once, and folds are of the table that it completed."""
-    study = write(text(steps=BEHIND, report="true"))
+    asked = text(steps=BEHIND, report="true")
+    imputer = 'model = "IterativeImputer"\n'
+    study = write(asked.replace(imputer, f"{imputer}max_iter = 2\n"))
     planned = study.plan()
     run = study.run(follow=follow)
 
     federation = study.federation()
-    filled = up.IterativeImputer().fit(federation).transform(federation)
+    imputed = up.IterativeImputer(max_iter=2).fit(federation).transform(federation)
     model = make_pipeline(up.StandardScaler(), up.LinearDiscriminantAnalysis())
     found = up.cross_validate(
-        model, filled, "kind", cv=3, scoring=["accuracy", "neg_log_loss"]
+        model, imputed, "kind", cv=3, scoring=["accuracy", "neg_log_loss"]
     )
     judged = run.evaluation
     assert judged is not None
@@ -312,7 +315,7 @@ def test_silos_follow_what_is_judged_behind_an_imputation(tmp_path, monkeypatch,
     rules = "max_released_share = 10.0\nmin_rows = 1\n"
     server = ServerEnd(tmp_path, rules=rules)
     asked = case_text("LinearDiscriminantAnalysis").replace(
-        'model = "SimpleImputer"', 'model = "IterativeImputer"'
+        'model = "SimpleImputer"', 'model = "IterativeImputer"\nmax_iter = 2'
     )
     assert "IterativeImputer" in asked
     done = "[evaluate]\ncv = 4\n"

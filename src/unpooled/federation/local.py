@@ -8,6 +8,7 @@ the network is missing.
 
 import functools
 import operator
+import reprlib
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -268,7 +269,9 @@ def _check_arguments(
             f"unpooled.partition_rows splits one table into parties."
         )
     if partition not in ("rows", "columns"):
-        raise DataError(f'partition={partition!r}; choose "rows" or "columns".')
+        raise DataError(
+            f'partition={reprlib.repr(partition)}; choose "rows" or "columns".'
+        )
     if secure_sum not in ("masked", "plain"):
         raise DataError(f'secure_sum={secure_sum!r}; choose "masked" or "plain".')
 

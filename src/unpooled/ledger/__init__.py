@@ -13,7 +13,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, final, overload
+from typing import TYPE_CHECKING, Any, final, overload
 
 from unpooled.errors import StudyError
 from unpooled.ledger.lines import VISIBILITIES, Release, Seal, canonical
@@ -123,8 +123,10 @@ class Ledger(Sequence[Release]):
     def append(self, line: Release, seals: Mapping[str, Seal]) -> Release:
         """Append a line to the chain; return it with time, hash and seals."""
         time = datetime.now(UTC).isoformat(timespec="milliseconds")
-        line = dataclasses.replace(line, time=time, seals=dict(seals))
-        line = dataclasses.replace(line, hash=_chained(self._head(), line))
+        records = {party: seal.as_record() for party, seal in seals.items()}
+        record = line.as_record() | {"time": time, "seals": records}
+        head = _chained(self._head(), record)
+        line = dataclasses.replace(line, time=time, hash=head, seals=dict(seals))
         self._lines.append(line)
         return line
 
@@ -159,7 +161,7 @@ class Ledger(Sequence[Release]):
 
         head, counts = _GENESIS, dict[tuple[str, str], int]()
         for number, line in enumerate(self):
-            if line.hash != _chained(head, line):
+            if line.hash != _chained(head, line.as_record()):
                 raise StudyError(
                     f"Line {number} of the ledger ({line.step}, {line.name}) was "
                     f"altered, or lines before it were removed or reordered."
@@ -241,8 +243,8 @@ def _direction(line: Release) -> str:
     return f"{line.direction}: {', '.join(line.parties)} {way} {', '.join(line.peers)}"
 
 
-def _chained(head: str, line: Release) -> str:
-    record = line.as_record()
+def _chained(head: str, record: dict[str, Any]) -> str:
+    """Return the hash of the chain up to and with a line, given as its record."""
     del record["hash"]
     return hashlib.sha256(head.encode() + canonical(record)).hexdigest()
 

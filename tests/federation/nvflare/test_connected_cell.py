@@ -46,6 +46,7 @@ def running(program, *arguments):
             process.kill()
 
 
+@pytest.mark.slow
 def test_a_cell_that_has_started_has_a_path_for_the_first_message():
     (port,) = free_ports(1)
 
@@ -55,6 +56,7 @@ def test_a_cell_that_has_started_has_a_path_for_the_first_message():
             assert agents == "server"
 
 
+@pytest.mark.slow
 def test_a_cell_without_a_server_starts_all_the_same():
     with running(SITE, *free_ports(1), 0.05) as agents:
         assert agents == ""
