@@ -1,16 +1,19 @@
 """The figures and tables of the one-shot DGEP paper, with the exact results.
 
-    python experiments/dgep.py [--quick] [--data FOLDER]
+    python experiments/dgep.py [--quick] [--data FOLDER] [--only NAME ...]
 
 Synthetic pairs are solved by the library's solvers directly, as in the paper, since
 they need no protection; gene data are analysed as federations. Writes results/dgep.md
-and results/dgep.png. Lv et al., One-Shot Distributed Generalized Eigenvalue Problem
-(DGEP): Concept, Algorithm and Experiments, Applied Sciences 12 (2022).
+and results/dgep.png; with --only, prints Table 4 of any sets NAME.npz in the folder,
+whose rows are X and whose classes are y. Lv et al., One-Shot Distributed Generalized
+Eigenvalue Problem (DGEP): Concept, Algorithm and Experiments, Applied Sciences 12
+(2022).
 """
 
 import argparse
 import os
 import platform
+import sys
 import time
 from pathlib import Path
 
@@ -19,6 +22,7 @@ import numpy as np
 import pandas as pd
 import scipy
 import scipy.linalg
+from fetch import held
 
 import unpooled as up
 from unpooled.linalg.dgep import power_eigenvectors
@@ -488,9 +492,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer and smaller")
     parser.add_argument("--repeats", type=int, help="in place of the paper's 10 and 20")
-    parser.add_argument("--data", default=os.environ.get("UNPOOLED_DATA", "data"))
+    parser.add_argument("--data", type=Path, help="by default that of UNPOOLED_DATA")
+    parser.add_argument(
+        "--only", nargs="+", metavar="NAME", help="print Table 4 of other sets"
+    )
     chosen = parser.parse_args()
-    quick, data = chosen.quick, Path(chosen.data)
+    quick, data = chosen.quick, chosen.data
     repeats = (
         {"fda": 2, "cca": 2, "synthetic": 2}
         if quick
@@ -498,16 +505,20 @@ def main():
     )
     if chosen.repeats:
         repeats = dict.fromkeys(repeats, chosen.repeats)
+    if chosen.only:
+        for name in chosen.only:
+            print(table_4_of(name, data, repeats["cca"]))
+        return
+    liver, srbct, lymphoma = (
+        held(name, data, ("X", "y"))
+        for name in ("liver_toxicity_rat", "srbct63", "lymphoma")
+    )
     counts = (2, 5, 10) if quick else (2, 4, 10, 20, 50, 100)
     d = 40 if quick else 100
     began = time.perf_counter()
     small = synthetic(d, counts, repeats["synthetic"])
     wide = synthetic(d, counts[:3], 2, k=5)
     large = None if quick else synthetic(1000, counts, 1)
-    liver, srbct, lymphoma = (
-        np.load(data / f"{name}.npz")
-        for name in ("liver_toxicity_rat", "srbct63", "lymphoma")
-    )
     genes = {
         "SRBCT": (srbct["X"].astype(float), srbct["y"].astype(int)),
         "Lymphoma": (lymphoma["X"].astype(float), lymphoma["y"].astype(int)),
@@ -560,6 +571,29 @@ def by_number(genes, repeats):
     paper = [_printed(*row) for row in whole[["data", "method", "N"]].to_numpy()]
     whole["the paper, training"], whole["the paper, test"] = zip(*paper, strict=True)
     return table(whole.set_index("data"))
+
+
+def table_4_of(name, folder, repeats):
+    """Return Table 4 of another set, whose rows are X and whose classes are y."""
+    found = held(name, folder, ("X", "y"))
+    X, y = found["X"].astype(float), np.unique(found["y"], return_inverse=True)[1]
+    if X.ndim != 2 or len(X) != len(y) or not np.isfinite(X).all():
+        sys.exit(f"X and y of {name} are to be as many rows, with no number missing.")
+    if np.unique(y).size < 2:
+        sys.exit(f"{name} has one class, so that there is nothing to tell apart.")
+    train = 3 * len(y) // 4
+    # Four rows a server at least.
+    counts = tuple(m for m in (1, 2, 4, 8) if train >= 4 * m)
+    if not counts:
+        sys.exit(f"{name} has {len(y)} rows, too few to train on.")
+    numbered = numbered_classes((X, y), repeats, counts, train)
+    indicators = gene_classes((X, y), repeats, counts, train)
+    by = ["k", "method", "roots", "split", "N"]
+    return (
+        f"# {name}: {len(y)} rows, {X.shape[1]} columns, {train} rows of training\n\n"
+        f"The class's number as a view:\n\n{table(summary(numbered, by[1::3]))}\n\n"
+        f"Class indicators as a view:\n\n{table(summary(indicators, by))}\n"
+    )
 
 
 def _printed(name, method, N):

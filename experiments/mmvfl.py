@@ -17,6 +17,7 @@ import json
 import multiprocessing
 import os
 import platform
+import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
+from fetch import at_hand, held
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
 
@@ -44,9 +46,9 @@ PAPER = {
     },
 }
 FILES = {
-    "handwritten": ("handwritten_mfeat.npz", ("pix", "fou", "fac", "zer", "kar")),
+    "handwritten": ("handwritten_mfeat", ("pix", "fou", "fac", "zer", "kar")),
     "caltech7": (
-        "caltech7_reextracted.npz",
+        "caltech7_reextracted",
         ("gabor", "wavelet_moments", "centrist", "hog", "gist", "lbp"),
     ),
 }
@@ -62,13 +64,15 @@ RESULTS = Path(os.environ.get("UNPOOLED_RESULTS", Path(__file__).parent / "resul
 def views_of(name: str, folder: Path) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Return the views by name and the labels, as many rows of each class."""
     file, wanted = FILES[name]
-    with np.load(folder / file) as data:
-        views = {
-            key.split("_", 1)[1]: data[key].astype(float)
-            for key in data.files
-            if key.startswith("view") and data[key].ndim == 2
-        }
-        y = data["y"].astype(int)
+    data = held(file, folder, ("y",))
+    views = {
+        key.split("_", 1)[1]: data[key].astype(float)
+        for key in data
+        if key.startswith("view") and data[key].ndim == 2
+    }
+    if absent := set(wanted) - set(views):
+        sys.exit(f"{file}.npz has no view {', '.join(sorted(absent))}.")
+    y = data["y"].astype(int)
     rng = np.random.default_rng(0)
     rows = np.concatenate(
         [
@@ -376,15 +380,15 @@ def report(results: dict[str, dict], quick: bool) -> str:
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    default = Path(os.environ.get("UNPOOLED_DATA", "../shared/data"))
-    parser.add_argument("--data", type=Path, default=default, help="folder of .npz")
+    parser.add_argument("--data", type=Path, help="by default that of UNPOOLED_DATA")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", choices=tuple(FILES))
     parser.add_argument("--starts", type=int, help="renew the starts alone, so many")
     asked = parser.parse_args()
     # One process per core: threads of the linear algebra would only get in the way.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    names = (asked.only,) if asked.only else tuple(FILES)
+    all_sets = (name for name in FILES if at_hand(FILES[name][0], asked.data))
+    names = (asked.only,) if asked.only else tuple(all_sets)
     kept = RESULTS / "mmvfl.json"
     results = json.loads(kept.read_text()) if asked.starts is not None else {}
     for name in names:

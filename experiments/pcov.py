@@ -23,6 +23,7 @@ import scipy
 import scipy.linalg
 import sklearn
 import sklearn.decomposition
+from fetch import at_hand, held
 from sklearn.neighbors import KNeighborsClassifier
 
 import unpooled as up
@@ -292,8 +293,8 @@ def pooled_pca(data, k):
     return sklearn.decomposition.PCA(k, **solver).fit(data["X"])
 
 
-def load(path, quick):
-    raw = np.load(path)
+def load(name, folder, quick):
+    raw = held(name, folder, ("X_train", "y_train", "X_test", "y_test"))
     data = {
         "X": raw["X_train"] / 255.0,
         "y": raw["y_train"],
@@ -432,7 +433,7 @@ def write(report, args, started):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--data", type=Path, help="by default that of UNPOOLED_DATA")
     parser.add_argument("--quick", action="store_true", help="few rows and columns")
     args = parser.parse_args()
     RESULTS.mkdir(exist_ok=True)
@@ -448,14 +449,16 @@ def main():
         write(report, args, started)
         print(what.__name__, "done", flush=True)
 
-    mnist = load(args.data / "mnist_full.npz", args.quick)
+    mnist = load("mnist_full", args.data, args.quick)
     exact = pooled_pca(mnist, K)
     done(compression, "MNIST", mnist, exact)
     done(alignment, "MNIST", mnist, exact)
     done(clients, mnist)
     if not args.quick:
         done(private, mnist, exact)
-    cifar = load(args.data / "cifar10_10k.npz", args.quick)
+    if not at_hand("cifar10_10k", args.data):
+        return
+    cifar = load("cifar10_10k", args.data, args.quick)
     exact = pooled_pca(cifar, K)
     done(compression, "CIFAR-10", cifar, exact)
     done(alignment, "CIFAR-10", cifar, exact)

@@ -1,17 +1,19 @@
 """Paper 000's Figures 2, 11 and 12: merged kernel directions, and exact kernel PCA.
 
-    UNPOOLED_DATA=... python experiments/vfedakpca.py [--quick]
+    UNPOOLED_DATA=... python experiments/vfedakpca.py [--quick] [--only NAME ...]
 
 Dis is the paper's (4) for directions over the people: ‖U_G - u‖, u normalised and with
 the sign of U_G, the first eigenvector of the kernel matrix of all columns. Columns are
 standardised; γ is 1 over the number of columns of a kernel, so each silo's own kernel
 is as wide for its columns as the pooled one for all columns. Results go to
-experiments/results.
+experiments/results. With --only, distances of any sets NAME.npz in the folder, whose
+rows are X, are printed.
 """
 
 import argparse
 import os
 import platform
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ import scipy
 import sklearn
 import sklearn.cluster
 import sklearn.decomposition
+from fetch import held
 
 import unpooled as up
 from unpooled.linalg.kernels import centred_kernel
@@ -45,9 +48,12 @@ KERNELS: dict[str, dict[str, Any]] = {
 
 def data(name: str) -> np.ndarray:
     """Return a data set's standardised columns, constant ones left out."""
-    folder = Path(os.environ["UNPOOLED_DATA"])
-    X = np.load(folder / f"{name}.npz")["X"].astype(float)
+    X = held(name)["X"].astype(float)
+    if X.ndim != 2 or not np.isfinite(X).all():
+        sys.exit(f"X of {name} is to be rows of numbers, none missing.")
     X = X[:, X.std(axis=0) > 0]
+    if X.shape[1] < 2:
+        sys.exit(f"{name} has {X.shape[1]} columns that vary, for two parties or more.")
     return (X - X.mean(axis=0)) / X.std(axis=0)
 
 
@@ -111,8 +117,7 @@ def compared(name: str, m: int, label: str) -> tuple[Any, ...]:
 
 def faces(quick: bool) -> str:
     """Draw Figure 11: X^T u as a picture, and clustered; return the cosines."""
-    folder = Path(os.environ["UNPOOLED_DATA"])
-    X = np.load(folder / "yale_32x32.npz")["X"].astype(float) / 255.0
+    X = held("yale_32x32")["X"].astype(float) / 255.0
     X, m = X - X.mean(axis=0), 8
     pooled = up.KernelPCA(1).fit(silos(X, m)).eigenvectors_[:, 0]
     parts = list(up.partition_columns(X, m).values())
@@ -180,8 +185,7 @@ def figure_2() -> None:
 
 def figure_12() -> str:
     """Return what projecting input (AKPCA) and kernels (KPCA) take, Figure 12."""
-    folder, rows = Path(os.environ["UNPOOLED_DATA"]), []
-    X = np.load(folder / "yale_32x32.npz")["X"].astype(float) / 255.0
+    X, rows = held("yale_32x32")["X"].astype(float) / 255.0, []
     for m in (2, 8):
         for project, name in (("features", "VFedAKPCA"), ("kernel", "VFedKPCA")):
             model, federation = up.VFedAKPCA(project=project), silos(X, m)
@@ -209,10 +213,18 @@ def main() -> None:
     """Run the comparisons and write the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="two sets, few splits")
-    quick = parser.parse_args().quick
-    RESULTS.mkdir(exist_ok=True)
-    figure_2()
+    parser.add_argument(
+        "--only", nargs="+", metavar="NAME", help="print distances of other sets"
+    )
+    asked = parser.parse_args()
+    quick = asked.quick
     sets = dict(list(SETS.items())[:2]) if quick else SETS
+    if asked.only:
+        # No more parties than columns.
+        sets = {
+            name: tuple(m for m in (2, 3, 5, 10) if m <= data(name).shape[1])[-3:]
+            for name in asked.only
+        }
     rows = [
         compared(name, m, kernel)
         for name, splits in sets.items()
@@ -223,6 +235,11 @@ def main() -> None:
         "data | kernel | p | isolated | VFedAKPCA | equal weights | aligned signs | "
         "KernelPCA | VFedAKPCA takes | KernelPCA takes"
     )
+    if asked.only:
+        print(table(head, rows))
+        return
+    RESULTS.mkdir(exist_ok=True, parents=True)
+    figure_2()
     text = (
         f"# VFedAKPCA beside exact kernel PCA, paper 000\n\n{'Quick run. ' * quick}"
         f"Python {platform.python_version()}, numpy {np.__version__}, scipy "

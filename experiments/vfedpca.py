@@ -1,12 +1,13 @@
 """Paper 000, VFedPCA: its Figures 6, 8, 9 and 10, and Theorem 1.
 
-    UNPOOLED_DATA=... python experiments/vfedpca.py [--quick]
+    UNPOOLED_DATA=... python experiments/vfedpca.py [--quick] [--only NAME ...]
 
 The paper's text (sections 3.1 and 3.2) does not centre the data ("none"), its authors'
 code centres every person's row ("rows"), and PCA centres columns. Every figure is made
 under all three, each against the pooled direction of the same convention. Dis is the
 paper's (4), ‖U_G - u‖ with u normalised and its sign that of the pooled direction U_G.
-Results go to experiments/results.
+Results go to experiments/results. With --only, Figures 6 and 8 of any sets NAME.npz in
+the folder, whose rows are X, are printed; pictures are not kept.
 
 Figure 7 has a script of its own (vfedpca_synthetic.py), and so have Figures 11 and 12
 (vfedakpca.py) and Figures 13 and 14 (vfedpca_topologies.py).
@@ -15,6 +16,8 @@ Figure 7 has a script of its own (vfedpca_synthetic.py), and so have Figures 11 
 import argparse
 import os
 import platform
+import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,6 +29,7 @@ import numpy as np
 import scipy
 import sklearn
 import sklearn.cluster
+from fetch import held
 
 import unpooled as up
 from unpooled.models.vertical_pca.local_direction import own_factors, power_iteration
@@ -52,10 +56,23 @@ STRUCTURED = {
 
 
 def data(name: str) -> np.ndarray:
-    """Return a data set's rows, as they are."""
-    folder = Path(os.environ["UNPOOLED_DATA"])
-    X = np.load(folder / f"{name}.npz")["X"].astype(float)
-    return np.delete(X, 1, axis=1) if name == "ionosphere" else X  # constant
+    """Return a data set's rows as they are, without constant columns."""
+    X = held(name)["X"].astype(float)
+    if X.ndim != 2 or not np.isfinite(X).all():
+        sys.exit(f"X of {name} is to be rows of numbers, none missing.")
+    X = X[:, np.ptp(X, axis=0) > 0]  # Ionosphere has a constant one.
+    if X.shape[1] < 4:
+        sys.exit(f"{name} has {X.shape[1]} columns that vary: fewer than two a party.")
+    return X
+
+
+def settings(name: str, columns: int) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+    """Return parties and local iterations of Figure 6; of another set, similar ones."""
+    if name in STRUCTURED:
+        return STRUCTURED[name]
+    # Two columns a party at least: one column centred by rows is zero.
+    parties = tuple(m for m in (2, 3, 5, 10) if 2 * m <= columns)[-3:]
+    return parties, (5, 10, 20), 10
 
 
 def made(rows: int, columns: int) -> np.ndarray:
@@ -208,7 +225,7 @@ def table(head: str, rows: list[tuple]) -> str:
     return "".join("| " + " | ".join(map(str, line)) + " |\n" for line in lines) + "\n"
 
 
-def figure_6(seeds: int, sets: Sequence[str]) -> str:
+def figure_6(seeds: int, sets: Sequence[str], folder: Path = RESULTS) -> str:
     """Clients and local iterations, on structured data."""
     clients, local = (
         plt.subplots(3, len(sets), figsize=(3.0 * len(sets), 7.2), squeeze=False)
@@ -217,7 +234,7 @@ def figure_6(seeds: int, sets: Sequence[str]) -> str:
     by_parties, by_iterations, cost = [], [], []
     for j, name in enumerate(sets):
         X = data(name)
-        parties, iterations, L = STRUCTURED[name]
+        parties, iterations, L = settings(name, X.shape[1])
         for m in parties:
             found = [course(seeds, X, m, L, centre=c) for c in CENTRES]
             plotted(clients[1][:, j], found, f"p = {m}")
@@ -228,13 +245,14 @@ def figure_6(seeds: int, sets: Sequence[str]) -> str:
             cost.append((name, m, f"{dis:.0e}", f"{seconds:.2f}", f"{size:,}",
                          f"{theirs:.2f}", f"{bytes_out:,}", f"{gap:.0e}"))  # fmt: skip
         for steps in iterations:
-            found = [course(seeds, X, parties[1], steps, centre=c) for c in CENTRES]
+            m = parties[len(parties) // 2]
+            found = [course(seeds, X, m, steps, centre=c) for c in CENTRES]
             plotted(local[1][:, j], found, f"L = {steps}")
-            by_iterations.append((name, parties[1], steps, *found))
+            by_iterations.append((name, m, steps, *found))
         for axes in (clients[1], local[1]):
             axes[0, j].set_title(name)
     for (figure, axes), which in zip((clients, local), ("a", "c"), strict=True):
-        finish(figure, axes, f"vfedpca-figure-6{which}.png")
+        finish(figure, axes, folder / f"vfedpca-figure-6{which}.png")
     three = " | ".join(f"centre {c}" for c in CENTRES)
     isolated = f"isolated, {' / '.join(CENTRES)}"
     return (
@@ -262,10 +280,8 @@ def large(seeds: int, quick: bool) -> str:
         "Swarm's shape, made": made(*((200, 240) if quick else (2000, 2400))),
         "TCGA's shape, made": made(*((400, 2050) if quick else (4000, 20500))),
     }
-    counts = np.load(
-        Path(os.environ["UNPOOLED_DATA"]) / "tcga_brca_rnaseqv2_counts.npz"
-    )
-    sets["TCGA, counts at hand"] = np.log1p(counts["X"].astype(float))
+    counts = held("tcga_brca_rnaseqv2_counts")["X"]
+    sets["TCGA, counts at hand"] = np.log1p(counts.astype(float))
     rows = []
     for name, X in sets.items():
         directions = {c: pooled_direction(X, c) for c in CENTRES}
@@ -280,7 +296,11 @@ def large(seeds: int, quick: bool) -> str:
     return table(f"data | rows × columns | p | L | {three}", rows)
 
 
-def figure_8(seeds: int) -> str:
+def figure_8(
+    seeds: int,
+    sets: Sequence[str] = ("musk1", "glaucomaM"),
+    folder: Path = RESULTS,
+) -> str:
     """Warm start (Algorithm 3) and weight scaling (Algorithm 4); and signs, ours."""
     cases = {
         "as it is": {}, "warm start": {"warm_start": True},
@@ -288,18 +308,19 @@ def figure_8(seeds: int) -> str:
         "equal weights": {"weights": "equal"},
         "aligned signs, warm": {"align_signs": True, "warm_start": True},
     }  # fmt: skip
-    figure, axes = plt.subplots(3, 2, figsize=(9, 8))
-    rows = []
-    for j, name in enumerate(("musk1", "glaucomaM")):
+    figure, axes = plt.subplots(3, len(sets), figsize=(4.5 * len(sets), 8))
+    axes, rows = axes.reshape(3, len(sets)), []
+    for j, name in enumerate(sets):
         X = data(name)
-        for m in (3, 5, 10):
+        parties = settings(name, X.shape[1])[0]
+        for m in parties:
             for label, options in cases.items():
                 found = [course(seeds, X, m, 10, centre=c, **options) for c in CENTRES]
                 rows.append((name, m, label, *found))
-                if m == 10:
+                if m == parties[-1]:
                     plotted(axes[:, j], found, label)
-        axes[0, j].set_title(f"{name}, p = 10")
-    finish(figure, axes, "vfedpca-figure-8.png")
+        axes[0, j].set_title(f"{name}, p = {parties[-1]}")
+    finish(figure, axes, folder / "vfedpca-figure-8.png")
     three = " | ".join(f"centre {c}" for c in CENTRES)
     return "![8](vfedpca-figure-8.png)\n\n" + table(
         f"data | p | option | {three}", rows
@@ -323,7 +344,7 @@ def figure_9(seeds: int) -> str:
             axis.plot(numbers, rowwise, "s--", ms=3, c=colour, label=f"rows, {m}")
             rows.append((centre, m, vertical, f"{rowwise[0]:.3f} → {rowwise[-1]:.3f}"))
         axis.set_title(f"centre {centre}")
-    finish(figure, axes[None], "vfedpca-figure-9.png", named=False)
+    finish(figure, axes[None], RESULTS / "vfedpca-figure-9.png", named=False)
     parties = up.partition_rows(X, 5, random_state=0)
     pooled = np.linalg.svd(centred(X, "columns"), full_matrices=False)[2][0]
     model = up.PCA(1).fit(up.simulate(parties, policy=up.Policy.open()))
@@ -415,8 +436,8 @@ def faces(quick: bool) -> str:
 def by_expression(quick: bool) -> str:
     """Return the cosines of Figure 10 for the 15 pictures of one expression each."""
     side = 32 if quick else 64
-    with np.load(Path(os.environ["UNPOOLED_DATA"]) / f"yale_{side}x{side}.npz") as held:
-        X, person = held["X"] / 255.0, held["y"]
+    yale = held(f"yale_{side}x{side}", needed=("X", "y"))
+    X, person = yale["X"] / 255.0, yale["y"]
     # Every person's pictures have the expressions in one order.
     people = np.argsort(person, kind="stable").reshape(len(np.unique(person)), -1)
     cosines: dict[str, dict[str, list[float]]] = {}
@@ -470,7 +491,7 @@ def draw(axes: np.ndarray, pixels: np.ndarray, side: int, quick: bool) -> None:
 
 
 def finish(
-    figure: plt.Figure, axes: np.ndarray, name: str, *, named: bool = True
+    figure: plt.Figure, axes: np.ndarray, path: Path, *, named: bool = True
 ) -> None:
     """Label and write a figure, whose rows are the conventions."""
     for axis in np.ravel(axes):
@@ -484,7 +505,7 @@ def finish(
     else:
         axes[0, 0].set_ylabel("Dis (dashed: exact)")
     figure.tight_layout()
-    figure.savefig(RESULTS / name, dpi=100)
+    figure.savefig(path, dpi=100)
     plt.close(figure)
 
 
@@ -492,9 +513,18 @@ def main() -> None:
     """Run the figures and write the results."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true", help="few starts, small sizes")
-    quick = parser.parse_args().quick
-    RESULTS.mkdir(exist_ok=True)
+    parser.add_argument(
+        "--only", nargs="+", metavar="NAME", help="print Figures 6 and 8 of other sets"
+    )
+    asked = parser.parse_args()
+    quick = asked.quick
+    RESULTS.mkdir(exist_ok=True, parents=True)
     seeds = 3 if quick else 10
+    if asked.only:
+        with tempfile.TemporaryDirectory() as folder:
+            print(figure_6(seeds, asked.only, Path(folder)))
+            print(figure_8(seeds, asked.only, Path(folder)))
+        return
     sections = {
         "Figure 6: parties and local iterations": (
             "**Reproduced, with rows centred or not centred.** Section 4.1.2: after "

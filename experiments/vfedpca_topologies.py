@@ -18,6 +18,7 @@ import matplotlib as mpl
 import numpy as np
 import scipy
 import sklearn
+from fetch import held
 
 import unpooled as up
 from unpooled.protocol.topology import graph_of
@@ -35,8 +36,7 @@ OPEN = up.Policy.open()
 
 def data(name: str) -> np.ndarray:
     """Return a data set's rows."""
-    folder = Path(os.environ["UNPOOLED_DATA"])
-    return np.load(folder / f"{name}.npz")["X"].astype(float)
+    return held(name)["X"].astype(float)
 
 
 def silos(X: np.ndarray, m: int) -> up.Federation:
