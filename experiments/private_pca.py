@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import scipy.linalg
 import sklearn.decomposition
+from fetch import at_hand, held
 
 import unpooled as up
 
@@ -116,8 +117,8 @@ fit.
 """
 
 
-def load(path, quick):
-    raw = np.load(path)
+def load(folder, quick):
+    raw = held("mnist_full", folder, ("X_train", "y_train"))
     X, y = raw["X_train"] / 255.0, raw["y_train"]
     if quick:
         # Every seventh pixel: a quick run tests the program, not the numbers.
@@ -125,11 +126,11 @@ def load(path, quick):
     return np.ascontiguousarray(X), y
 
 
-def load_grey(path, quick):
-    raw = np.load(path)
-    # Colours, and squares of four pixels, are averaged.
-    X = raw["X_train"].reshape(len(raw["X_train"]), 3, 16, 2, 16, 2) / 255.0
-    X = X.mean(axis=(1, 3, 5)).reshape(len(X), -1)
+def load_grey(folder, quick):
+    raw = held("cifar10_10k", folder, ("X_train", "y_train"))
+    # Pixels by rows, three colours of each: colours and squares of four are averaged.
+    X = raw["X_train"].reshape(len(raw["X_train"]), 16, 2, 16, 2, 3) / 255.0
+    X = X.mean(axis=(2, 4, 5)).reshape(len(X), -1)
     if quick:
         X = X[:2000, ::4]
     return np.ascontiguousarray(X), raw["y_train"][: len(X)]
@@ -218,14 +219,14 @@ def table(head, lines):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--data", type=Path, help="by default that of UNPOOLED_DATA")
     parser.add_argument("--quick", action="store_true", help="few rows and columns")
     args = parser.parse_args()
     RESULTS.mkdir(exist_ok=True)
     # First, since memory is measured by its highest.
     size = (1600, 600, 4) if args.quick else WIDE
     wide = wide_lines(size, (4.0,) if args.quick else (1.0, 3.0))
-    data = load(args.data / "mnist_full.npz", args.quick)
+    data = load(args.data, args.quick)
     k = 5 if args.quick else 50
     exact = sklearn.decomposition.PCA(k, svd_solver="covariance_eigh").fit(data[0])
     lines, first = [], ""
@@ -238,15 +239,17 @@ def main():
                     f"{model.explained_variance_[0]:.2f} at ε = {epsilon:g}, and "
                     f"{exact.explained_variance_[0]:.2f} without noise"
                 )
-    grey = load_grey(args.data / "cifar10_10k.npz", args.quick)
-    grey_k = 3 if args.quick else 10
-    of_grey = sklearn.decomposition.PCA(grey_k, svd_solver="covariance_eigh")
-    of_grey.fit(grey[0])
-    grey_lines = [
-        fitted(epsilon, mechanism, grey_k, grey, of_grey, GREY)[0]
-        for epsilon in (3.0, 1.0)[: 1 if args.quick else 2]
-        for mechanism in ("scatter", "preconditioned", "power")
-    ]
+    grey_k, grey_shape, grey_lines = 3 if args.quick else 10, (0, 256), []
+    if at_hand("cifar10_10k", args.data):
+        grey = load_grey(args.data, args.quick)
+        of_grey = sklearn.decomposition.PCA(grey_k, svd_solver="covariance_eigh")
+        of_grey.fit(grey[0])
+        grey_shape = grey[0].shape
+        grey_lines = [
+            fitted(epsilon, mechanism, grey_k, grey, of_grey, GREY)[0]
+            for epsilon in (3.0, 1.0)[: 1 if args.quick else 2]
+            for mechanism in ("scatter", "preconditioned", "power")
+        ]
     page = PAGE.format(
         version=up.__version__,
         rows=len(data[0]),
@@ -261,8 +264,8 @@ def main():
         table=table(HEAD, lines),
         first=first,
         grey=table(HEAD, grey_lines),
-        grey_rows=len(grey[0]),
-        grey_columns=grey[0].shape[1],
+        grey_rows=grey_shape[0],
+        grey_columns=grey_shape[1],
         grey_k=grey_k,
         grey_norm=GREY[0],
         grey_centre=GREY[1],

@@ -101,9 +101,64 @@ def test_every_set_has_a_source_a_licence_and_a_digest():
     for name, one in sets.items():
         assert {"licence", "paper"} <= set(one), name
         assert ("absent" in one) or (one["form"] in fetch.FORMS and one["arrays"]), name
-    read = re.compile(r'"(\w+)\.npz"')
+    read = re.compile(r'(?:held|load|at_hand)\(\s*"(\w+)"')
     for path in EXPERIMENTS.glob("*.py"):
-        assert set(read.findall(path.read_text("utf-8"))) <= set(sets), path.name
+        names = set(read.findall(path.read_text("utf-8"))) - {""}
+        assert names <= set(sets), path.name
+
+
+def test_what_is_not_at_hand_is_said_and_how_to_get_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("UNPOOLED_DATA", str(tmp_path))
+    with pytest.raises(SystemExit, match=r"sonar\.npz is not there.*gets this set\."):
+        fetch.held("sonar")
+    with pytest.raises(SystemExit, match=r"mine\.npz is not there.*of the data\.$"):
+        fetch.held("mine")
+
+    np.savez(tmp_path / "mine.npz", Z=X)
+    with pytest.raises(SystemExit, match="has no array X; it has Z"):
+        fetch.held("mine")
+    assert fetch.held("mine", needed=("Z",))["Z"].shape == X.shape
+
+    (tmp_path / "mine.npz").write_bytes(b"PK\x03\x04")
+    with pytest.raises(SystemExit, match="damaged"):
+        fetch.held("mine")
+
+
+def test_a_set_without_a_source_is_left_out_where_it_is_not_there(tmp_path, capsys):
+    assert fetch.at_hand("sonar", tmp_path)
+    assert not fetch.at_hand("cifar10_10k", tmp_path)
+    assert "cifar10_10k is left out. Its first" in capsys.readouterr().err
+
+
+def run(monkeypatch, *words):
+    monkeypatch.setattr("sys.argv", ["fetch.py", *words])
+    return fetch.main()
+
+
+def test_the_exit_code_says_whether_what_was_asked_for_is_there(
+    source, tmp_path, monkeypatch, capsys
+):
+    sets = {"faces": known(source), "lost": {"absent": "Lost."}}
+    monkeypatch.setattr(fetch, "sets", lambda: sets)
+    assert run(monkeypatch, "--to", str(tmp_path)) == 0
+    assert "lost has no public source" in capsys.readouterr().err
+    assert run(monkeypatch, "--to", str(tmp_path), "lost") == 1
+    with pytest.raises(SystemExit):
+        run(monkeypatch, "faces")
+    assert "--to FOLDER" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        run(monkeypatch, "--to", str(tmp_path), "unknown")
+    assert "no set is named unknown" in capsys.readouterr().err
+
+
+def test_a_broken_answer_and_a_broken_file_are_errors_of_fetching(source, tmp_path):
+    port = source[0].rpartition(":")[2].strip("/")
+    refused = known(source, url=f"https://127.0.0.1:{port}/faces.mat")
+    with pytest.raises(fetch.FetchError, match="could not be had"):
+        fetch.fetched("faces", refused, tmp_path)
+    (tmp_path / "faces.npz").write_text("half of it")
+    with pytest.raises(fetch.FetchError, match="damaged"):
+        fetch.fetched("faces", known(source), tmp_path)
 
 
 @pytest.mark.slow

@@ -12,8 +12,8 @@ A pass solves the smaller of two systems, p × p or N × N:
 
 References
 ----------
-Multi-Participant Multi-Class Vertical Federated Learning, equations (5) to (8); the
-second form is the matrix inversion lemma.
+Feng and Yu, Multi-Participant Multi-Class Vertical Federated Learning, 2020, equations
+(5) to (8); the second form is the matrix inversion lemma.
 """
 
 from collections.abc import Callable

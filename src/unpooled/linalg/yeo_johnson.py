@@ -22,7 +22,8 @@ relative to their standard deviation. ``ψ = a ψ^ + b`` (`units`).
 References
 ----------
 Marchand et al., SecureFedYJ: a safe feature Gaussianization protocol for Federated
-Learning, NeurIPS 2022, section 3 and appendix A.
+Learning, NeurIPS 2022, equations (1) to (3). Section 3 prints φ as a sum of the sign
+and the logarithm, where (2) has their product.
 """
 
 import math
@@ -214,7 +215,8 @@ def optimal(
     tol : float, default 2^-30
         Absolute tolerance of λ σ, σ the standard deviation of φ.
     n_candidates : int, default 1
-        Candidates per batch. 1 is the paper's ExpYJ: exponential search and bisection.
+        Candidates per batch. 1 searches outwards and then by bisection, as ExpYJ does
+        (Algorithms 1 and 2), on a scale that is logarithmic beyond 1.
 
     Returns
     -------

@@ -35,9 +35,10 @@ class Diagnosis(Tabular):
     bound : float or None
         The right side of the paper's inequality (6), from the spectral radii of each
         party's A_i and B_i; None where these are not disclosed, infinite where the gap
-        in its denominator is not positive. Its proof equates the norm of an inverse
-        with the inverse of a norm, which holds only for multiples of the identity, so
-        that it is neither tight nor, in general, a bound.
+        in its denominator is not positive. As printed, σ~_0 = -∞ and σ~_(k+1) = ∞ make
+        that gap 0 for all matrices; σ~_(k+1) is read as the eigenvalue. The proof
+        equates the norm of an inverse with the inverse of a norm, which holds only for
+        multiples of the identity, so that it is neither tight nor, in general, a bound.
     """
 
     error: float

@@ -14,9 +14,11 @@ silos do learn the labels: to share them is the purpose of the method.
 
 References
 ----------
-Multi-Participant Multi-Class Vertical Federated Learning, Algorithm 1 and equations (4)
-to (14). Its constraint Zᵀ Z = I, which a one-hot Y does not meet (section 4.4 says it
-does), plays no part in its updates.
+Feng and Yu, Multi-Participant Multi-Class Vertical Federated Learning, 2020, Algorithm
+1 and equations (4) to (14). Its constraint Zᵀ Z = I, which a one-hot Y does not meet
+(section 4.4 says it does), plays no part in its updates. Algorithm 1 draws every Z_k;
+here Z is drawn and every Z_k begins as Z. All silos have one β and one ζ, as in section
+6.3. There the server receives Z_k in clear (section 5.3); here only their sum exists.
 """
 
 import math
@@ -334,7 +336,8 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
 
     References
     ----------
-    Multi-Participant Multi-Class Vertical Federated Learning, Algorithm 1.
+    Feng and Yu, Multi-Participant Multi-Class Vertical Federated Learning, 2020,
+    Algorithm 1.
     """
 
     classes_: Shaped[Array, " c"]
@@ -633,7 +636,7 @@ def _pseudo_labels(
 ) -> Float[Array, "N c"]:
     """Return Z_k, a weighted mean of its fit, the consensus and the labels.
 
-    Equations (11) and, with labels, (12).
+    Equation (12); with labels, (11).
     """
     zeta, eta = settings["zeta"], settings["eta"]
     if labels is None:

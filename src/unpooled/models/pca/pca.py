@@ -22,7 +22,9 @@ outliers one that counts the rows far from them.
 
 References
 ----------
-Pooled Covariance PCA (P-COV) for Distributed/Federated Learning, sections 3 to 5.
+Pooled Covariance PCA (P-COV) for Distributed/Federated Learning, sections 3 to 5. There
+each silo sends its own N, mean and covariance in clear, in one round, and the pooled
+covariance is divided by N.
 """
 
 import copy

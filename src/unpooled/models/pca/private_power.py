@@ -26,9 +26,9 @@ References
 ----------
 Hardt and Price, The noisy power method, NeurIPS 2014, algorithm 1; Balcan, Du, Wang and
 Yu, An improved gap-dependency analysis of the noisy power method, COLT
-2016, for blocks wider than k. Ene, Nguyen and Nguyen, Adaptive power iteration method
-for differentially private PCA, arXiv 2602.11454, filter rows with large scores by a
-sparse vector technique, for one component; here scores are clipped in place of that,
+2016, for blocks wider than k. Nguyen, Ene and Nguyen, Adaptive power iteration method
+for differentially private PCA, arXiv 2602.11454, of which the abstract and a summary
+were read: it filters rows, for one component; here scores are clipped in place of that,
 and the norm comes from the noisy products themselves. James and Stein, Estimation with
 quadratic loss, 1961, for the mean.
 """

@@ -10,7 +10,7 @@
 References
 ----------
 Marchand et al., SecureFedYJ: a safe feature Gaussianization protocol for Federated
-Learning, NeurIPS 2022, algorithm 2.
+Learning, NeurIPS 2022, sections 3 and 4.
 """
 
 import warnings

@@ -13,7 +13,8 @@ sums. `unpooled.linalg.yeo_johnson` defines φ, u, ψ^ and F; `pooled_lambda` se
 References
 ----------
 Marchand et al., SecureFedYJ: a safe feature Gaussianization protocol for Federated
-Learning, NeurIPS 2022, section 4.
+Learning, NeurIPS 2022, equation (3), whose sums are opened here; its section 4 compares
+them in secret, as `signs_in_secret` does.
 """
 
 from typing import Any, final

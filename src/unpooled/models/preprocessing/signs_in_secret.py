@@ -18,9 +18,9 @@ Only signs are released: 1 to 3 reveal centre and spread coarsely, 4 the cell of
 
 References
 ----------
-Marchand et al., SecureFedYJ, NeurIPS 2022, algorithm 2. There values are compared with
-fixed precision about zero; the reference, and K candidates at a time, are additions of
-this library.
+Marchand et al., SecureFedYJ, NeurIPS 2022, section 4; the sign is that of equation (3),
+of sums about zero there, at one λ at a time (Algorithms 1 and 2). The reference, and K
+candidates at a time, are additions of this library.
 """
 
 from typing import Any, final

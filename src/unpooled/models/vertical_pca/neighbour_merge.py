@@ -12,7 +12,8 @@ the silos' u_i differ: there is no consensus, and more rounds do not bring one.
 References
 ----------
 Cheung, Jiang, Yu, Lou, Vertical Federated Principal Component Analysis and Its Kernel
-Extension on Feature-wise Distributed Data, section 3.9 and Algorithm 5.
+Extension on Feature-wise Distributed Data, section 3.9 and Algorithm 5. It does not say
+whether a silo's own direction is merged with its neighbours'; here it is.
 """
 
 from collections.abc import Mapping

@@ -14,8 +14,9 @@ answer.
 References
 ----------
 Cheung, Jiang, Yu, Lou, Vertical Federated Principal Component Analysis and Its Kernel
-Extension on Feature-wise Distributed Data, section 3.3 and Algorithm 1. The minus sign
-in its (12), the sigmoid kernel, is a slip.
+Extension on Feature-wise Distributed Data, sections 3.3 to 3.5 and Algorithm 1. The
+minus sign in its (12), the sigmoid kernel, is a slip. It centres no kernel matrix; its
+authors' code double-centres each, and so it is here.
 """
 
 from typing import Any, final
@@ -147,19 +148,20 @@ class VFedAKPCA(MergedDirections):
         ``exp(-gamma ‖x - y‖²)``, ``tanh(gamma x·y + coef0)`` or ``x·y``, of a silo's
         own columns.
     gamma : float, optional
-        1 / (2 σ²) of the paper; None: 1 divided by the silo's number of columns.
+        1 / (2 σ²) of (11) and (12); None: 1 divided by the silo's number of columns.
     coef0 : float, default 1.0
         c of the sigmoid kernel.
     project : {"features", "kernel"}, default "features"
         How `scores_` are computed: the joined columns times ``Z_i = X_iᵀ u``, the
         paper's AKPCA, or ``Σ_i K_i u``, its KPCA.
     rounds : int, default 1
-        Merges for each component; the paper's Algorithm 1 merges once. Before each
-        further one, the silos replace their data as in `VFedPCA`.
+        Merges for each component; the paper does not say how many, and its authors'
+        code merges once. Before each further one, the silos replace their data as in
+        `VFedPCA`.
     weight_scaling : bool, default False
         As of `VFedPCA`.
     weights : {"eigenvalue", "equal"}, default "eigenvalue"
-        "equal" is the paper's VFedAvgAKPCA.
+        As of `VFedPCA`; "equal" is VFedAvgAKPCA.
     align_signs : bool, default False
         As of `VFedPCA`.
     topology : {"server", "complete", "ring", "star"} or mapping, default "server"

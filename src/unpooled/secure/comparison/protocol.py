@@ -17,8 +17,8 @@ make for the session and send to each other encrypted under their pairwise keys.
 
 References
 ----------
-Marchand et al., SecureFedYJ, NeurIPS 2022, algorithm 2, routine SMC-sign. MPyC,
-https://github.com/lschoe/mpyc.
+Marchand et al., SecureFedYJ, NeurIPS 2022, sections 2 and 4, for signs by secure
+multiparty computation. MPyC, https://github.com/lschoe/mpyc.
 """
 
 import json
