@@ -16,7 +16,7 @@ McCullagh and Nelder, Generalized linear models, 2nd edition, Chapman and Hall, 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import scipy.optimize
@@ -24,6 +24,8 @@ import scipy.special
 
 from unpooled.arrays import Array, Bool, Float
 from unpooled.errors import DataError
+from unpooled.models.regression import newton
+from unpooled.protocol.step import Weighed, public
 
 _EPS = float(np.finfo(float).eps)
 # Of a linear predictor with a logarithmic link.
@@ -69,6 +71,10 @@ class Family:
     responses: str
     has_dispersion: bool
 
+    def weights(self, mu: Float[Array, " n"]) -> Float[Array, " n"]:
+        """Return how much information each row gives about its linear predictor."""
+        return ratio(self.slope(mu) ** 2, self.variance(mu))
+
     def checked(self, y: Float[Array, " n"]) -> Float[Array, " n"]:
         """Return responses; refuse what cannot come from the family."""
         if not self.allowed(y).all():
@@ -98,34 +104,93 @@ class Family:
         low, high = middle - eta.max() - 1.0, middle - eta.min() + 1.0
         return float(scipy.optimize.brentq(excess, low, high, xtol=1e-14))
 
-    def scores(
-        self, Z: Float[Array, "n m"], y: Float[Array, " n"], mu: Float[Array, " n"]
-    ) -> Float[Array, "n m"]:
+
+@final
+@dataclass(frozen=True, eq=False)
+class Arguments:
+    """Public arguments of the steps of a generalised linear model.
+
+    Attributes
+    ----------
+    mean, scale : (p,) arrays
+        By which columns are standardised, predictors first.
+    coef : (l,) array
+        Coefficients of the standardised predictors.
+    width : int
+        Number of parameters of the search.
+    family : str
+    offset : bool
+        Whether the column behind the predictors is an offset.
+    """
+
+    mean: Float[Array, " p"]
+    scale: Float[Array, " p"]
+    coef: Float[Array, " l"]
+    width: int
+    family: str
+    offset: bool
+
+    def standardised(self, rows: Float[Array, "n q"]) -> Float[Array, "n l"]:
+        """Return the standardised predictors of rows."""
+        k = len(self.coef)
+        return (rows[:, :k] - self.mean[:k]) / self.scale[:k]
+
+    def predictor(
+        self, Z: Float[Array, "n l"], rows: Float[Array, "n q"]
+    ) -> Float[Array, " n"]:
+        """Return η without the intercept, of rows with these predictors."""
+        eta = Z @ self.coef
+        return eta + rows[:, len(self.coef)] if self.offset else eta
+
+
+ARGUMENTS = {
+    **newton.SCALES,
+    "coef": public("l", "the coefficients of the standardised predictors"),
+}
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class WorkingRows:
+    """Predictors, responses and means of a silo's rows, and what is added of them.
+
+    Attributes
+    ----------
+    family : Family
+    Z : (n, m) array
+        Predictors, of which each has a parameter.
+    y, mu : (n,) arrays
+        Responses and their means.
+    """
+
+    family: Family
+    Z: Float[Array, "n m"]
+    y: Float[Array, " n"]
+    mu: Float[Array, " n"]
+
+    def sums(self) -> dict[str, Any]:
+        """Return gradient, expected information and deviance, added over the rows."""
+        residuals = self._residuals()
+        weighed = self.Z * np.sqrt(self.family.weights(self.mu))[:, None]
+        information = weighed.T @ weighed
+        deviance = self.family.deviance(self.y, self.mu).sum()
+        pearson = ratio((self.y - self.mu) ** 2, self.family.variance(self.mu)).sum()
+        return {
+            "gradient": Weighed(self.Z.T @ residuals, (residuals[:, None],)),
+            "information": Weighed(information, (weighed,), (information,)),
+            "deviance": np.array(deviance),
+            "pearson": np.array(pearson),
+            "saturated": np.array(_saturated(self.family.name, self.y)),
+        }
+
+    def scores(self) -> Float[Array, "n m"]:
         """Return each row's residual, divided by its variance, times its predictors."""
-        return Z * ratio(self.slope(mu) * (y - mu), self.variance(mu))[:, None]
+        return self.Z * self._residuals()[:, None]
 
-    def weighed(
-        self, Z: Float[Array, "n m"], y: Float[Array, " n"], mu: Float[Array, " n"]
-    ) -> dict[str, Array]:
-        """Return the rows that `evaluated` multiplies and adds, with their weights."""
-        slope, variance = self.slope(mu), self.variance(mu)
-        return {
-            "information": Z * np.sqrt(ratio(slope**2, variance))[:, None],
-            "gradient": ratio(slope * (y - mu), variance)[:, None],
-        }
-
-    def evaluated(
-        self, Z: Float[Array, "n m"], y: Float[Array, " n"], mu: Float[Array, " n"]
-    ) -> dict[str, Array]:
-        """Return the sums over rows of one round, from predictors, responses, means."""
-        slope, variance = self.slope(mu), self.variance(mu)
-        return {
-            "gradient": Z.T @ ratio(slope * (y - mu), variance),
-            "information": (Z * ratio(slope**2, variance)[:, None]).T @ Z,
-            "deviance": np.array(self.deviance(y, mu).sum()),
-            "pearson": np.array(ratio((y - mu) ** 2, variance).sum()),
-            "saturated": np.array(_saturated(self.name, y)),
-        }
+    def _residuals(self) -> Float[Array, " n"]:
+        """Return residuals divided by the variance, on the scale of the link."""
+        slope, variance = self.family.slope(self.mu), self.family.variance(self.mu)
+        return ratio(slope * (self.y - self.mu), variance)
 
 
 def _exponential(eta: Float[Array, " n"]) -> Float[Array, " n"]:

@@ -27,7 +27,6 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.linalg.moments import scatter
 from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator, check_federation
 from unpooled.models.moments import MEAN, SQUARES, complete
@@ -37,11 +36,18 @@ from unpooled.models.regression.clusters import (
     RELEASED,
     check_clusters,
     cluster_products,
+    products_of,
     score_products,
     split_clusters,
-    weighed_clusters,
 )
-from unpooled.models.regression.families import FAMILIES, Family, log_likelihood
+from unpooled.models.regression.families import (
+    ARGUMENTS,
+    FAMILIES,
+    Arguments,
+    Family,
+    WorkingRows,
+    log_likelihood,
+)
 from unpooled.models.regression.inference import (
     COVARIANCE_TYPES,
     Inference,
@@ -76,35 +82,8 @@ def local_spread(X: Float[Array, "n p"], *, mean: Float[Array, " p"]) -> dict[st
     return {"squares": ((complete(X) - mean) ** 2).sum(axis=0)}
 
 
-def _weighed(
-    X: Float[Array, "n p"], *, family: str, width: int, **at: Any
-) -> dict[str, Array]:
-    """Return the rows that `local_working` adds, with their weights."""
-    kind = FAMILIES[family]
-    return kind.weighed(*_at(X, family=kind, **at))
-
-
-def _scores(
-    X: Float[Array, "n p"], *, family: str, width: int, **at: Any
-) -> dict[str, Array]:
-    """Return the rows that `local_score_products` multiplies."""
-    kind = FAMILIES[family]
-    return {"products": kind.scores(*_at(X, family=kind, **at))}
-
-
-def _cluster_scores(
-    X: Float[Array, "n p"], *, family: str, width: int, grouped: bool, **at: Any
-) -> dict[str, Array]:
-    """Return what `local_cluster_products` multiplies."""
-    kind = FAMILIES[family]
-    rows, clusters = split_clusters(X, grouped=grouped)
-    scores = kind.scores(*_at(rows, family=kind, **at))
-    return weighed_clusters(scores, clusters, grouped=grouped)
-
-
 @summed(
-    takes={**newton.PARAMETERS, "width": "size m"},
-    weighed=_weighed,
+    takes=ARGUMENTS,
     gradient=newton.GRADIENT,
     information=newton.INFORMATION,
     deviance=newton.DEVIANCE,
@@ -112,67 +91,28 @@ def _cluster_scores(
     saturated=newton.SATURATED,
 )
 def local_working(
-    X: Float[Array, "n p"],
-    *,
-    mean: Float[Array, " p"],
-    scale: Float[Array, " p"],
-    coef: Float[Array, " l"],
-    intercept: float,
-    width: int,
-    family: str,
-    offset: bool,
+    X: Float[Array, "n p"], *, at: Arguments, intercept: float
 ) -> dict[str, Any]:
     """Add gradient, expected information and deviance of this silo's rows."""
-    kind = FAMILIES[family]
-    Z, y, mu = _at(X, mean, scale, coef, intercept, kind, offset=offset)
-    return kind.evaluated(Z, y, mu)
+    return _rows(X, at, intercept).sums()
 
 
-@summed(
-    takes={**newton.PARAMETERS, "width": "size m"},
-    weighed=_scores,
-    products=newton.SCORE_PRODUCTS,
-)
+@summed(takes=ARGUMENTS, products=newton.SCORE_PRODUCTS)
 def local_score_products(
-    X: Float[Array, "n p"],
-    *,
-    mean: Float[Array, " p"],
-    scale: Float[Array, " p"],
-    coef: Float[Array, " l"],
-    intercept: float,
-    width: int,
-    family: str,
-    offset: bool,
+    X: Float[Array, "n p"], *, at: Arguments, intercept: float
 ) -> dict[str, Any]:
     """Add the products of this silo's rows' scores."""
-    kind = FAMILIES[family]
-    Z, y, mu = _at(X, mean, scale, coef, intercept, kind, offset=offset)
-    return {"products": scatter(kind.scores(Z, y, mu), np.zeros(width))}
+    return {"products": products_of(_rows(X, at, intercept).scores())}
 
 
-@summed(
-    by="party",
-    takes={**newton.PARAMETERS, "width": "size m"},
-    weighed=_cluster_scores,
-    **RELEASED,
-)
+@summed(by="party", takes=ARGUMENTS, **RELEASED)
 def local_cluster_products(
-    X: Float[Array, "n p"],
-    *,
-    mean: Float[Array, " p"],
-    scale: Float[Array, " p"],
-    coef: Float[Array, " l"],
-    intercept: float,
-    width: int,
-    family: str,
-    offset: bool,
-    grouped: bool,
+    X: Float[Array, "n p"], *, at: Arguments, intercept: float, grouped: bool
 ) -> dict[str, Any]:
     """Add the products of the scores of this silo's clusters."""
-    kind = FAMILIES[family]
     rows, clusters = split_clusters(X, grouped=grouped)
-    Z, y, mu = _at(rows, mean, scale, coef, intercept, kind, offset=offset)
-    return cluster_products(kind.scores(Z, y, mu), clusters, grouped=grouped)
+    scores = _rows(rows, at, intercept).scores()
+    return cluster_products(scores, clusters, grouped=grouped)
 
 
 @summed(
@@ -190,36 +130,22 @@ def local_deviance(
     offset: bool,
 ) -> dict[str, Any]:
     """Add the deviance of this silo's rows from a fitted model."""
-    kind, p = FAMILIES[family], X.shape[1]
-    identity = np.zeros(p), np.ones(p)
-    _, y, mu = _at(X, *identity, coef, intercept, kind, offset=offset)
+    p = X.shape[1]
+    at = Arguments(np.zeros(p), np.ones(p), coef, len(coef) + 1, family, offset)
+    rows = _rows(X, at, intercept)
     return {
-        "count": np.array(float(len(y))),
-        "total": np.array(y.sum()),
-        "deviance": np.array(kind.deviance(y, mu).sum()),
+        "count": np.array(float(len(rows.y))),
+        "total": np.array(rows.y.sum()),
+        "deviance": np.array(rows.family.deviance(rows.y, rows.mu).sum()),
     }
 
 
-def _at(
-    X: Float[Array, "n q"],
-    mean: Float[Array, " p"],
-    scale: Float[Array, " p"],
-    coef: Float[Array, " l"],
-    intercept: float,
-    family: Family,
-    *,
-    offset: bool,
-) -> tuple[Float[Array, "n m"], Float[Array, " n"], Float[Array, " n"]]:
-    """Return standardised predictors behind a column of ones, responses and means."""
-    rows, k = complete(X), len(coef)
-    y = family.checked(rows[:, -1])
-    Z = np.empty((len(rows), k + 1))
-    Z[:, 0] = 1.0
-    Z[:, 1:] = (rows[:, :k] - mean[:k]) / scale[:k]
-    eta = Z[:, 1:] @ coef + intercept
-    if offset:
-        eta = eta + rows[:, k]
-    return Z, y, family.mean(eta)
+def _rows(X: Float[Array, "n q"], at: Arguments, intercept: float) -> WorkingRows:
+    """Return rows with standardised predictors behind a column of ones."""
+    rows, family = complete(X), FAMILIES[at.family]
+    y, Z = family.checked(rows[:, -1]), at.standardised(rows)
+    mu = family.mean(at.predictor(Z, rows) + intercept)
+    return WorkingRows(family, np.column_stack([np.ones(len(Z)), Z]), y, mu)
 
 
 @final

@@ -35,18 +35,20 @@ from unpooled.models.moments import MEAN
 from unpooled.protocol.step import public, release
 
 # What steps of all regressions take and release.
-PARAMETERS = {
+SCALES = {
     "mean": MEAN,
     "scale": public("p", "the standard deviation of each column, or 1"),
-    "coef": public("l", "the coefficients of the standardised predictors"),
+    "width": "size m",
 }
 GRADIENT = release(
     "m",
+    weighed=True,
     meaning="gradient of the log-likelihood (each row's residual times its predictors)",
 )
 INFORMATION = release(
     "m m",
     symmetric=True,
+    weighed=True,
     meaning="information matrix (products of predictors, weighted by variances)",
 )
 DEVIANCE = release(
@@ -61,6 +63,7 @@ SATURATED = release("", meaning="what the log-likelihood needs of the response a
 SCORE_PRODUCTS = release(
     "m m",
     symmetric=True,
+    weighed=True,
     meaning="products of each row's scores (its residual times its predictors), added "
     "over all rows",
 )
