@@ -14,7 +14,7 @@ McCullagh and Nelder, Generalized linear models, 2nd edition, Chapman and Hall, 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, final
 
@@ -74,6 +74,17 @@ class Family:
     def weights(self, mu: Float[Array, " n"]) -> Float[Array, " n"]:
         """Return how much information each row gives about its linear predictor."""
         return ratio(self.slope(mu) ** 2, self.variance(mu))
+
+    def between(
+        self, y: Float[Array, " n"], mu: Float[Array, " n"]
+    ) -> Float[Array, " n"]:
+        """Return the means at which a search takes its first step.
+
+        With a logarithmic link a step from far too small means leads to far too large
+        ones. From half way to the responses it leads near the end; a response of 0
+        itself would have no linear predictor.
+        """
+        return (y + mu) / 2 if self.link == "log" else mu
 
     def checked(self, y: Float[Array, " n"]) -> Float[Array, " n"]:
         """Return responses; refuse what cannot come from the family."""
@@ -149,6 +160,16 @@ ARGUMENTS = {
 }
 
 
+EVALUATED: dict[str, Any] = {
+    "gradient": newton.GRADIENT,
+    "information": newton.INFORMATION,
+    "deviance": newton.DEVIANCE,
+    "pearson": newton.PEARSON,
+    "saturated": newton.SATURATED,
+}
+STARTED: dict[str, Any] = EVALUATED | {"gradient": newton.FIRST_STEP}
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class WorkingRows:
@@ -161,23 +182,34 @@ class WorkingRows:
         Predictors, of which each has a parameter.
     y, mu : (n,) arrays
         Responses and their means.
+    about : (n,) array
+        Means at which gradient and information are taken: `mu`, or at the start of a
+        search those of `Family.between`.
     """
 
     family: Family
     Z: Float[Array, "n m"]
     y: Float[Array, " n"]
     mu: Float[Array, " n"]
+    about: Float[Array, " n"]
 
     def sums(self) -> dict[str, Any]:
         """Return gradient, expected information and deviance, added over the rows."""
-        residuals = self._residuals()
-        weighed = self.Z * np.sqrt(self.family.weights(self.mu))[:, None]
-        information = weighed.T @ weighed
+        sets = [self]
+        if self.about is not self.mu:
+            # Rows are judged by the weights at the model's means as well: deviance and
+            # chi-squared are about these.
+            sets.append(replace(self, about=self.mu))
+        residuals = [one._residuals() for one in sets]
+        weighed = [one._weighed() for one in sets]
+        products = [rows.T @ rows for rows in weighed]
         deviance = self.family.deviance(self.y, self.mu).sum()
         pearson = ratio((self.y - self.mu) ** 2, self.family.variance(self.mu)).sum()
         return {
-            "gradient": Weighed(self.Z.T @ residuals, (residuals[:, None],)),
-            "information": Weighed(information, (weighed,), (information,)),
+            "gradient": Weighed(
+                self.Z.T @ residuals[0], tuple(r[:, None] for r in residuals)
+            ),
+            "information": Weighed(products[0], tuple(weighed), tuple(products)),
             "deviance": np.array(deviance),
             "pearson": np.array(pearson),
             "saturated": np.array(_saturated(self.family.name, self.y)),
@@ -187,10 +219,18 @@ class WorkingRows:
         """Return each row's residual, divided by its variance, times its predictors."""
         return self.Z * self._residuals()[:, None]
 
+    def _weighed(self) -> Float[Array, "n m"]:
+        return self.Z * np.sqrt(self.family.weights(self.about))[:, None]
+
     def _residuals(self) -> Float[Array, " n"]:
-        """Return residuals divided by the variance, on the scale of the link."""
-        slope, variance = self.family.slope(self.mu), self.family.variance(self.mu)
-        return ratio(slope * (self.y - self.mu), variance)
+        """Return working responses less linear predictors, times their weights."""
+        family, about = self.family, self.about
+        slope, variance = family.slope(about), family.variance(about)
+        residuals = ratio(slope * (self.y - about), variance)
+        if about is self.mu:
+            return residuals
+        moved = family.predictor(about) - family.predictor(self.mu)
+        return residuals + family.weights(about) * moved
 
 
 def _exponential(eta: Float[Array, " n"]) -> Float[Array, " n"]:

@@ -4,6 +4,7 @@
     round 2   silos <── means ── silos ── sums of squares about them ────> scales
     rounds 3, silos <── means, scales, coefficients ── silos ── gradient, information
     4, ...    and deviance of their rows, added ─────────────────────────> next step
+              (round 3 with a logarithmic link: working residuals, see `local_start`)
     last      with cov_type "HC0" or "HC1": the products of each row's score, added
 
 With site_effects the silos evaluate at their own most likely intercepts, and keep them
@@ -18,6 +19,7 @@ McCullagh and Nelder, Generalized linear models, 2nd edition, Chapman and Hall, 
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, final
 
 import numpy as np
@@ -42,7 +44,9 @@ from unpooled.models.regression.clusters import (
 )
 from unpooled.models.regression.families import (
     ARGUMENTS,
+    EVALUATED,
     FAMILIES,
+    STARTED,
     Arguments,
     Family,
     WorkingRows,
@@ -66,10 +70,11 @@ from unpooled.models.regression.site_effects import (
     local_profile,
     local_profile_cluster_products,
     local_profile_products,
+    local_profile_start,
     own_intercept,
     predicted_in_silo,
 )
-from unpooled.protocol.step import public, release, summed
+from unpooled.protocol.step import Step, public, release, summed
 from unpooled.results.citations import Citation
 
 
@@ -82,19 +87,24 @@ def local_spread(X: Float[Array, "n p"], *, mean: Float[Array, " p"]) -> dict[st
     return {"squares": ((complete(X) - mean) ** 2).sum(axis=0)}
 
 
-@summed(
-    takes=ARGUMENTS,
-    gradient=newton.GRADIENT,
-    information=newton.INFORMATION,
-    deviance=newton.DEVIANCE,
-    pearson=newton.PEARSON,
-    saturated=newton.SATURATED,
-)
+@summed(takes=ARGUMENTS, **EVALUATED)
 def local_working(
     X: Float[Array, "n p"], *, at: Arguments, intercept: float
 ) -> dict[str, Any]:
     """Add gradient, expected information and deviance of this silo's rows."""
     return _rows(X, at, intercept).sums()
+
+
+@summed(takes=ARGUMENTS, **STARTED)
+def local_start(
+    X: Float[Array, "n p"], *, at: Arguments, intercept: float
+) -> dict[str, Any]:
+    """Add what the first step of a search is found from, and the deviance.
+
+    As in iteratively reweighted least squares, which starts from the responses: from
+    the mean of all a step may make one row's mean, and its weight, far too large.
+    """
+    return _rows(X, at, intercept, start=True).sums()
 
 
 @summed(takes=ARGUMENTS, products=newton.SCORE_PRODUCTS)
@@ -140,12 +150,15 @@ def local_deviance(
     }
 
 
-def _rows(X: Float[Array, "n q"], at: Arguments, intercept: float) -> WorkingRows:
+def _rows(
+    X: Float[Array, "n q"], at: Arguments, intercept: float, *, start: bool = False
+) -> WorkingRows:
     """Return rows with standardised predictors behind a column of ones."""
     rows, family = complete(X), FAMILIES[at.family]
     y, Z = family.checked(rows[:, -1]), at.standardised(rows)
     mu = family.mean(at.predictor(Z, rows) + intercept)
-    return WorkingRows(family, np.column_stack([np.ones(len(Z)), Z]), y, mu)
+    about = family.between(y, mu) if start else mu
+    return WorkingRows(family, np.column_stack([np.ones(len(Z)), Z]), y, mu, about)
 
 
 @final
@@ -241,9 +254,10 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
     Released, as totals only: N and the column sums; the sums of squares about the
     means; in each round of the search the p + 1 numbers of the gradient, the (p + 1) ×
     (p + 1) information matrix, the deviance, Pearson's chi-squared, and one number of
-    the response alone; with "HC0" or "HC1" the products of the rows' scores, as many
-    numbers again, with "cluster" those of the clusters' scores and the number of
-    clusters. With `site_effects` the same of the p coefficients, without the
+    the response alone; of "poisson" and "gamma" the first gradient and information are
+    at means half way to the responses. With "HC0" or "HC1" the products of the rows'
+    scores, as many numbers again, with "cluster" those of the clusters' scores and the
+    number of clusters. With `site_effects` the same of the p coefficients, without the
     intercept. Never released: a row, a residual, any silo's own sums, or its own
     intercept.
 
@@ -264,8 +278,8 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
     _estimates: Mapping[str, int | None] = {"coef_": None, "intercept_": None}
     _steps = (
         *(moments.local_total, predicted_response, predicted_in_silo),
-        *(local_profile, local_profile_products, local_profile_cluster_products),
-        own_intercept,
+        *(local_profile, local_profile_start, own_intercept),
+        *(local_profile_products, local_profile_cluster_products),
     )
     _exhibits = regression_exhibits
 
@@ -363,9 +377,11 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
     ) -> newton.Maximum:
         """Return the maximum of the likelihood."""
         kind, names = FAMILIES[self.family], roles.predictors
-        step = local_profile if self.site_effects else local_working
+        first, step = local_start, local_working
+        if self.site_effects:
+            first, step = local_profile_start, local_profile
 
-        def evaluate(theta: Float[Array, " m"]) -> newton.Evaluation:
+        def evaluate(step: Step, theta: Float[Array, " m"]) -> newton.Evaluation:
             totals = view.sum(step, **(common | self._split(theta)))
             return newton.Evaluation(
                 float(totals["deviance"]),
@@ -379,8 +395,9 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
             start[0] = _intercept_alone(kind, mean)
         return newton.maximised(
             view,
-            evaluate,
+            partial(evaluate, step),
             start,
+            evaluate_start=partial(evaluate, first) if kind.link == "log" else None,
             penalty=None,
             tol=self.tol,
             max_iter=self.max_iter,

@@ -54,7 +54,9 @@ from unpooled.models.regression.clusters import (
 )
 from unpooled.models.regression.families import (
     ARGUMENTS,
+    EVALUATED,
     FAMILIES,
+    STARTED,
     Arguments,
     WorkingRows,
     no_intercept,
@@ -113,18 +115,16 @@ def local_within_squares(
 # --- Generalised linear models ------------------------------------------------------
 
 
-@summed(
-    by="party",
-    takes=ARGUMENTS,
-    gradient=newton.GRADIENT,
-    information=newton.INFORMATION,
-    deviance=newton.DEVIANCE,
-    pearson=newton.PEARSON,
-    saturated=newton.SATURATED,
-)
+@summed(by="party", takes=ARGUMENTS, **EVALUATED)
 def local_profile(X: Float[Array, "n p"], *, at: Arguments) -> dict[str, Any]:
     """Add gradient, information and deviance at this silo's most likely intercept."""
     return _profiled(X, at).sums()
+
+
+@summed(by="party", takes=ARGUMENTS, **STARTED)
+def local_profile_start(X: Float[Array, "n p"], *, at: Arguments) -> dict[str, Any]:
+    """Add what the first step of a search is found from, and the deviance."""
+    return _profiled(X, at, start=True).sums()
 
 
 @summed(by="party", takes=ARGUMENTS, products=newton.SCORE_PRODUCTS)
@@ -174,7 +174,9 @@ def predicted_in_silo(
     return np.column_stack([FAMILIES[family].mean(eta), X[:, p + offset :]])
 
 
-def _profiled(X: Float[Array, "n q"], at: Arguments) -> WorkingRows:
+def _profiled(
+    X: Float[Array, "n q"], at: Arguments, *, start: bool = False
+) -> WorkingRows:
     """Return rows with predictors about their weighted means.
 
     With the rows' weights in the information, products of the predictors about these
@@ -185,10 +187,11 @@ def _profiled(X: Float[Array, "n q"], at: Arguments) -> WorkingRows:
     Z = _centred(at.standardised(rows))
     eta = at.predictor(Z, rows)
     mu = family.mean(eta + family.intercept(y, eta))
-    weights = family.weights(mu)
+    about = family.between(y, mu) if start else mu
+    weights = family.weights(about)
     # A step that is far too long may leave no row any information.
     middle = weights @ Z / max(weights.sum(), np.finfo(float).tiny)
-    return WorkingRows(family, Z - middle, y, mu)
+    return WorkingRows(family, Z - middle, y, mu, about)
 
 
 # --- Logistic regression ------------------------------------------------------------
