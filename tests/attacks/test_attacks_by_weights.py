@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import statsmodels.api as sm
 from numpy.testing import assert_allclose
 
 import unpooled as up
@@ -48,6 +49,17 @@ def opened(monkeypatch) -> list[newton.Evaluation]:
 
     monkeypatch.setattr(newton.Evaluation, "__init__", kept)
     return found
+
+
+@pytest.fixture
+def from_the_mean(monkeypatch) -> None:
+    """Start searches as a coordinator may, at the model's own weights."""
+    search = newton.maximised
+
+    def started(*inputs: Any, evaluate_start: Any, **options: Any) -> newton.Maximum:
+        return search(*inputs, **options)
+
+    monkeypatch.setattr(newton, "maximised", started)
 
 
 def fitted(model: up.GLM, response: str, **options: Any) -> None:
@@ -88,6 +100,14 @@ def test_an_offset_leaves_no_person_alone(model, response, follow, opened):
     assert not opened
 
 
+@pytest.mark.usefixtures("from_the_mean")
+@pytest.mark.parametrize(("model", "response"), OFFSETS.values(), ids=OFFSETS.keys())
+def test_another_start_leaves_no_person_alone_either(model, response, opened):
+    with pytest.raises(ReleaseRefusedError, match="weighted_rows"):
+        fitted(model, response)
+    assert not opened
+
+
 def test_control_the_information_of_counts_is_one_persons_record(opened):
     with pytest.raises(ConvergenceError):
         fitted(*OFFSETS["counts"], policy=OPEN)
@@ -96,6 +116,7 @@ def test_control_the_information_of_counts_is_one_persons_record(opened):
     assert_allclose(in_units(information[0]), record("idxmax"), rtol=0.02)
 
 
+@pytest.mark.usefixtures("from_the_mean")
 def test_control_the_gradient_of_costs_is_one_persons_record(opened):
     with pytest.raises(ConvergenceError):
         fitted(*OFFSETS["costs"], policy=OPEN)
@@ -131,6 +152,36 @@ def test_control_rows_next_to_an_edge_carry_the_information(opened):
     spread = sd * np.sqrt(last[1, 1] / last[0, 0] - middle**2)
     assert spread < 0.1
     assert np.abs(ages - middle * sd - mean).min() < spread
+
+
+# Fits of which a first step from the mean of all responses made one row's mean, and so
+# its weight, far larger than all others'.
+@pytest.mark.parametrize(
+    ("seed", "own"), [(1013, False), (8009, True), (8013, True), (8015, True)]
+)
+def test_ordinary_counts_of_a_skewed_predictor_are_answered(seed, own):
+    rng = np.random.default_rng(seed)
+    slopes, made = rng.normal(0.0, 0.5, 3) * [1.0, 0.6, 0.6], {}
+    for name in "abc":
+        X = rng.standard_normal((100, 3))
+        X[:, 0] = np.exp(rng.normal(0.0, 0.7, 100))
+        y = rng.poisson(np.exp(np.minimum(0.2 + X @ slopes, 8.0)))
+        made[name] = pd.DataFrame(X, columns=list("uvw")).assign(y=y.astype(float))
+    pooled = pd.concat(made.values())
+    Z = sm.add_constant(pooled[list("uvw")])
+    if own:
+        Z = Z.drop(columns="const").assign(
+            **{
+                name: np.repeat([float(name == one) for one in "abc"], 100)
+                for name in "abc"
+            }
+        )
+    oracle = sm.GLM(pooled["y"], Z, sm.families.Poisson()).fit(tol=1e-14)
+
+    ours = up.GLM("poisson", site_effects=own).fit(up.simulate(made), "y")
+
+    assert_allclose(ours.coef_, oracle.params[list("uvw")], rtol=1e-7, atol=1e-9)
+    assert_allclose(ours.coef_se_, oracle.bse[list("uvw")], rtol=1e-7)
 
 
 def test_ordinary_offsets_and_predictors_are_answered():

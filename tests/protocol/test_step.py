@@ -2,12 +2,14 @@
 
 import sys
 import types
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
 
 from unpooled.arrays import Array
 from unpooled.errors import DataError, ReleaseRefusedError
@@ -96,6 +98,28 @@ def test_other_arguments_are_refused(change):
     with pytest.raises(DataError, match=r"test_step.example takes") as refused:
         example.sizes(5, public)
     assert refused.value.rule == "arguments"
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    mean: Array
+    power: int = 1
+
+
+def test_a_dataclass_stands_for_the_arguments_that_are_its_fields():
+    @summed(takes={"mean": "p"}, out="p")
+    def shifted(X: Array, *, at: Place, factor: float) -> Any:
+        """Add shifted rows."""
+        return {"out": factor * ((X - at.mean) ** at.power).sum(axis=0)}
+
+    assert shifted.public == ("mean", "power", "factor")
+    assert shifted.function.__name__ == "shifted"
+    assert shifted.__doc__ == "Add shifted rows."
+    X, public = np.ones((4, 2)), {"mean": np.zeros(2), "power": 3, "factor": 2.0}
+    assert shifted.sizes(2, public) == {"p": 2}
+    assert_array_equal(shifted(X, **public)["out"], [8.0, 8.0])
+    with pytest.raises(TypeError, match="mean"):
+        shifted(X, power=3, factor=2.0)
 
 
 def test_arrays_that_are_not_declared_are_said_to_be_so():

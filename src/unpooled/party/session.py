@@ -16,14 +16,15 @@ from unpooled.errors import AggregationError, DataError
 from unpooled.party.following import AnsweredRound
 from unpooled.party.memory.study_memory import StudyMemory
 from unpooled.party.rules.counts_first import CountsFirst
-from unpooled.party.rules.leverage import check_weighed, scatter_in
+from unpooled.party.rules.leverage import scatter_in
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.refusal_limit import BOUNDS
+from unpooled.party.rules.weighted_rows import WeightedRows
 from unpooled.party.steps.add_noise import check_inputs, honest_shares, noised
 from unpooled.party.steps.asked_step import AskedStep
 from unpooled.party.steps.incremental import run_incrementally
 from unpooled.party.steps.neighbours import Neighbours
-from unpooled.party.steps.run_step import run_step, weighed_rows
+from unpooled.party.steps.run_step import run_again, run_step
 from unpooled.party.views.session_views import SessionViews
 from unpooled.party.views.view import FindCut, View
 from unpooled.protocol.answered import Answered
@@ -352,19 +353,21 @@ class Session:
         if label is not None:
             self._counts.check_classes(step, lambda: view.class_sizes(label))
         # What is not finite is refused when it is encoded; a warning would be noise.
+        weighted = None
+        if step.weighs_rows and self._policy.max_leverage < 1.0:
+            weighted = WeightedRows(step, self._policy.max_leverage)
         with np.errstate(all="ignore"):
-            totals = self._run(step, view, request, inbox, public)
+            totals = self._run(step, view, request, inbox, public, weighted)
         self._counts.check(step, request.view_digest, public, totals)
         if scatter:
             own = totals.get(scatter)
             point = self._points.get(request.view_digest)
             own = None if own is None else np.asarray(own, float)
             check_leverage(asked, own, point)
-        if step.weighed is not None:
+        if weighted is not None:
             y = label if "y" in step.reads else None
-            rows = partial(weighed_rows, step, view, y, public)
             with np.errstate(all="ignore"):
-                check_weighed(self._policy, rows)
+                weighted.check(partial(run_again, step, view, y, public))
         self._marked, arrays = "", dict[str, Array]()
         header: dict[str, Any] = {"origins": self._views.origins.digest()}
         forms = {
@@ -492,6 +495,7 @@ class Session:
         request: Request,
         inbox: Inbox,
         public: Mapping[str, Any],
+        weighted: WeightedRows | None,
     ) -> dict[str, Array]:
         kept = self._views.kept_for(request)
         if step.reuses:
@@ -502,7 +506,7 @@ class Session:
         inputs |= {"columns": view.columns}
         if "dictionary" in step.reads:
             inputs["dictionary"] = view.dictionary
-        return run_step(step, view, label, inputs, public)
+        return run_step(step, view, label, inputs, public, weighted)
 
     def _protected(
         self,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, final
 
+from unpooled.arrays import Array
 from unpooled.errors import DataError
 from unpooled.protocol.bounds import Bound
 from unpooled.secure.noise import Noise
@@ -55,6 +56,10 @@ class Declared:
     pairs : bool
         Whether the entries are over pairs of features though the axes do not say so:
         two letters of features, or symmetric, say it by themselves.
+    weighed : bool
+        Whether rows are added with weights that depend on arguments or on other
+        columns. The step returns a `Weighed`, and the silo judges the leverage of these
+        rows as it judges that of rows without weights.
     """
 
     axes: str
@@ -69,6 +74,7 @@ class Declared:
     counts: str = ""
     veiled: bool = False
     pairs: bool = False
+    weighed: bool = False
 
     @cached_property
     def letters(self) -> tuple[str, ...]:
@@ -116,6 +122,35 @@ class Declared:
 
 
 @final
+@dataclass(frozen=True, eq=False)
+class Weighed:
+    """A sum that a step makes of rows with weights, and these rows.
+
+    Attributes
+    ----------
+    total : array
+        The sum.
+    rows : tuple of (n, m) arrays
+        What it multiplies, such as predictors by the roots of their weights: one array
+        for each set of weights, of one block of rows.
+    products : tuple of (m, m) arrays, optional
+        ``rows.T @ rows`` of each, where the step makes them anyway.
+    """
+
+    total: Array
+    rows: tuple[Array, ...]
+    products: tuple[Array, ...] | None = None
+
+
+def totals_of(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arrays of a step by name, of rows with weights the sums alone."""
+    return {
+        name: value.total if isinstance(value, Weighed) else value
+        for name, value in found.items()
+    }
+
+
+@final
 @dataclass(frozen=True)
 class Public:
     """What a step declares about one public argument that is an array.
@@ -160,6 +195,7 @@ def release(
     repeats: int = 1,
     veiled: bool = False,
     pairs: bool = False,
+    weighed: bool = False,
 ) -> Declared:
     """Declare an array that leaves the silo; see `Declared`."""
     return Declared(
@@ -173,6 +209,7 @@ def release(
         repeats=repeats,
         veiled=veiled,
         pairs=pairs,
+        weighed=weighed,
     )
 
 

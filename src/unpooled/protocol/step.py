@@ -8,9 +8,10 @@ documentation. A step is a pure function of the silo's rows (`X`, `y`, and `sums
 X's columns; `cells` in place of `X` where columns may hold codes of categories, whose
 names are in the silo's `dictionary`; `columns`, the names of X's columns), of what was
 kept there (`kept`, the same names in every silo), of the party's name (`party`) and of
-public arguments (keyword-only), and returns one array per declared name. With
-``by="rows"``, the default, it must be additive over rows: a silo may run it block by
-block, over files larger than memory, and add.
+public arguments (keyword-only), and returns one array per declared name. One annotated
+with a dataclass stands for its fields, each a public argument by itself. With
+``by="rows"``, the default, a step must be additive over rows: a silo may run it block
+by block, over files larger than memory, and add.
 """
 
 import functools
@@ -21,7 +22,7 @@ import itertools
 import pkgutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from types import ModuleType
 from typing import Any, final
 
@@ -29,10 +30,12 @@ from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.protocol.declaration import (
     Declared,
     Public,
+    Weighed,
     bind_axes,
     public,
     release,
     stays,
+    totals_of,
 )
 from unpooled.protocol.refusal import Refusal
 from unpooled.secure.comparison.joint_computation import JointComputation
@@ -40,7 +43,7 @@ from unpooled.secure.comparison.polynomial import Polynomial
 from unpooled.secure.comparison.shared_eigenpairs import SharedEigenpairs
 
 # Everything that an author of steps needs.
-__all__ = ["LIBRARY", "Declared", "Polynomial", "SharedEigenpairs", "Step"]
+__all__ = ["LIBRARY", "Declared", "Polynomial", "SharedEigenpairs", "Step", "Weighed"]
 __all__ += ["check_installed", "compared", "computed", "derived", "disclosed"]
 __all__ += ["exchanged"]
 __all__ += ["find_step", "kept", "named_for", "public", "release", "stays"]
@@ -92,11 +95,6 @@ class Step:
         additive, so that each setting would be one more point of a curve that has the
         silo's own values in it, or totals of two settings subtract to those of a few
         rows. "settings.beta" is an entry of a mapping.
-    weighed : callable or None
-        Of a step that adds rows with weights which depend on arguments or on other
-        columns: returns, for the same inputs, the rows as they are multiplied, an array
-        (n, m) for each of its sums. The silo judges their leverage as it judges that of
-        rows without weights.
     """
 
     name: str
@@ -119,11 +117,11 @@ class Step:
     reuses: bool = False
     between_two: bool = False
     settings: tuple[str, ...] = ()
-    weighed: Callable[..., Mapping[str, Any]] | None = None
 
     def __call__(self, *args: Any, **public: Any) -> Any:
         """Run the function as it is: nothing is checked, nothing leaves."""
-        return self.function(*args, **public)
+        found = self.function(*args, **public)
+        return totals_of(found) if self.weighs_rows else found
 
     @property
     def __doc__(self) -> str | None:  # type: ignore[override]
@@ -133,6 +131,11 @@ class Step:
     def leaves(self) -> dict[str, Declared]:
         """The arrays that are sent."""
         return {name: d for name, d in self.declared.items() if not d.kept}
+
+    @functools.cached_property
+    def weighs_rows(self) -> bool:
+        """Whether some of its sums are of rows with weights."""
+        return any(one.weighed for one in self.declared.values())
 
     def shapes(self, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
         """Return the shape of each array that is sent, or that is computed."""
@@ -168,7 +171,6 @@ def summed(
     reuses: bool = False,
     between_two: bool = False,
     settings: Sequence[str] | None = None,
-    weighed: Callable[..., Mapping[str, Any]] | None = None,
     **declared: Any,
 ) -> Callable[[Callable[..., Any]], Step]:
     """Declare a step whose arrays are opened only as totals over all parties.
@@ -187,17 +189,10 @@ def summed(
         See `Step`. None: of a step that is not additive over rows, all arguments that
         are neither arrays or sizes (`takes`), nor bounds, nor the seed. Name none where
         the total for one setting gives those for all others.
-    weighed : callable, optional
-        See `Step`.
     **declared : str or Declared
         Axes of each array that the step returns, or its whole declaration.
     """
-    properties = {
-        "sparse": sparse,
-        "reuses": reuses,
-        "between_two": between_two,
-        "weighed": weighed,
-    }
+    properties = {"sparse": sparse, "reuses": reuses, "between_two": between_two}
     declare = _declaring("summed", by, takes, declared, **properties)
     return lambda function: _with_settings(declare(function), settings)
 
@@ -517,6 +512,7 @@ def _declaring(
         reads = tuple(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY)
         if not set(reads) <= set(_READABLE.split(", ")):
             raise TypeError(f"{function.__name__} may read {_READABLE}, not {reads}.")
+        function, public = _by_fields(function)
         everything = {name: _as_declared(d) for name, d in declared.items()}
         if by == "rows" and any("N" in d.letters for d in everything.values()):
             raise TypeError(f'{function.__name__} needs by="party": it has an axis N.')
@@ -528,8 +524,37 @@ def _declaring(
             by=by,
             takes={name: _as_public(one) for name, one in (takes or {}).items()},
             reads=reads,
-            public=tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY),
+            public=public,
             **properties,
         )
 
     return declare
+
+
+def _by_fields(
+    function: Callable[..., Any],
+) -> tuple[Callable[..., Any], tuple[str, ...]]:
+    """Return a function of its public arguments one by one, and their names.
+
+    A dataclass that it takes is made of those that have the names of its fields.
+    """
+    names, kinds = list[str](), dict[str, Any]()
+    for one in inspect.signature(function).parameters.values():
+        if one.kind is not one.KEYWORD_ONLY:
+            continue
+        if is_dataclass(one.annotation):
+            kinds[one.name] = one.annotation
+            names += [each.name for each in fields(one.annotation)]
+        else:
+            names.append(one.name)
+    if not kinds:
+        return function, tuple(names)
+
+    @functools.wraps(function)
+    def called(*args: Any, **public: Any) -> Any:
+        for name, kind in kinds.items():
+            known = [each.name for each in fields(kind) if each.name in public]
+            public[name] = kind(**{each: public.pop(each) for each in known})
+        return function(*args, **public)
+
+    return called, tuple(names)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from unpooled.arrays import Array
-from unpooled.protocol.step import Step
+from unpooled.protocol.step import Step, Weighed
 
 # Totals over other cuts of the rows differ by rounding alone: by a few ulp of the
 # largest entry for each of some thousand additions.
@@ -79,6 +79,8 @@ def check_step(
         _check_rows_alone(step, given, public, whole, rtol)
         return
     _check_shapes(step, sizes, whole)
+    if step.weighs_rows:
+        _check_weighed(step, step.function(**given, **public))
     if step.by == "rows" and {"X", "cells", "y"} & set(step.reads):
         _check_additive(step, given, public, whole, rtol)
 
@@ -127,6 +129,22 @@ def _check_shapes(
                 f"{step.name} declares {name!r} with axes {declared.axes!r}, which is "
                 f"{shape} here, and returns {np.shape(found[name])}."
             )
+
+
+def _check_weighed(step: Step, found: Mapping[str, Any]) -> None:
+    for name, declared in step.declared.items():
+        value = found[name]
+        assert isinstance(value, Weighed) == declared.weighed, (
+            f"{step.name} declares {name!r} with weighed={declared.weighed}; return a "
+            f"Weighed, the sum and its rows, of an array with weighed=True alone."
+        )
+        if declared.weighed:
+            made = [rows.T @ rows for rows in value.rows]
+            for G, wanted in zip(value.products or made, made, strict=True):
+                assert _close(G, wanted, _ROUNDING), (
+                    f"{step.name} returns products of the rows of {name!r} that are "
+                    f"not theirs; leave them out, or return rows.T @ rows."
+                )
 
 
 def _check_additive(

@@ -14,7 +14,7 @@ from unpooled.data.sources.open_source import open_source
 from unpooled.errors import ReleaseRefusedError, StudyError
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.rules import leverage
-from unpooled.party.rules.leverage import LeverageRule, check_weighed
+from unpooled.party.rules.leverage import LeverageRule
 from unpooled.party.rules.policy import Policy
 from unpooled.party.views.view import View
 from unpooled.protocol.refusal import Refusal
@@ -227,12 +227,3 @@ def test_columns_are_named_in_the_silos_own_log_alone(caplog):
 def test_the_former_key_names_its_successor():
     with pytest.raises(StudyError, match="max_row_share: leverage takes its place"):
         Policy.of({"max_row_share": 0.5})
-
-
-@pytest.mark.parametrize("far", [np.inf, np.nan, 1e200])
-def test_weighted_rows_beyond_the_range_of_numbers_are_refused(far):
-    weighed = np.random.default_rng(0).standard_normal((50, 3))
-    weighed[3, 1] = far
-
-    with np.errstate(all="ignore"), pytest.raises(Refusal, match="weighted_rows"):
-        check_weighed(Policy(), lambda: iter([{"information": weighed}]))

@@ -255,10 +255,10 @@ def check_label(federation: Federation, y: Any) -> None:
 
 def class_codes(y: Shaped[Array, " n"], classes: Int[Array, "c w"]) -> Int[Array, " n"]:
     """Return the position of each row's class in `classes`; -1 for other classes."""
-    values, inverse = np.unique(_present(y), return_inverse=True)
     position = {tuple(words): k for k, words in enumerate(classes.tolist())}
-    codes = [position.get(_name(value), -1) for value in values.tolist()]
-    return np.array(codes, dtype=np.int64)[inverse]
+    labels = _present(y).tolist()
+    codes = {value: position.get(_name(value), -1) for value in set(labels)}
+    return np.fromiter(map(codes.__getitem__, labels), np.int64, len(labels))
 
 
 def class_sizes(
@@ -363,7 +363,7 @@ def _ordered(names: Sequence[tuple[int, ...]], least: int = 2) -> Int[Array, "c 
 
 def _present(y: Shaped[Array, " n"]) -> Shaped[Array, " n"]:
     missing = (
-        any(value is None for value in y)
+        None in y.tolist()
         if y.dtype.kind == "O"
         else y.dtype.kind == "f" and np.isnan(y).any()
     )

@@ -24,12 +24,12 @@ from typing import Any
 
 import numpy as np
 
-from unpooled.arrays import Array, Float, Int
+from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.moments import scatter
 from unpooled.models.moments import complete
-from unpooled.protocol.step import Step, release
+from unpooled.protocol.step import Step, Weighed, release
 
 FEWEST = 5
 # Below this many the asymptotics do not hold: tests reject too often.
@@ -39,6 +39,7 @@ RELEASED: dict[str, Any] = {
     "products": release(
         "m m",
         symmetric=True,
+        weighed=True,
         meaning="products of each cluster's scores (residuals times predictors, added "
         "over the rows of a cluster), added over all clusters",
     ),
@@ -87,29 +88,18 @@ def cluster_products(
         raise DataError(
             f"The silo has fewer than {FEWEST} clusters.", rule="few_clusters"
         )
-    sums = _added(scores, members, len(names))
-    return {
-        "products": scatter(sums, np.zeros(scores.shape[1])),
-        "clusters": np.array(float(len(names))),
-    }
-
-
-def weighed_clusters(
-    scores: Float[Array, "n m"], clusters: Float[Array, " n"], *, grouped: bool
-) -> dict[str, Array]:
-    """Return what `cluster_products` multiplies; of one cluster, the silo, its rows."""
-    if not grouped:
-        return {"products": scores}
-    names, members = np.unique(clusters, return_inverse=True)
-    return {"products": _added(scores, members, len(names))}
-
-
-def _added(
-    scores: Float[Array, "n m"], members: Int[Array, " n"], n_clusters: int
-) -> Float[Array, "g m"]:
-    sums = np.zeros((n_clusters, scores.shape[1]))
+    sums = np.zeros((len(names), scores.shape[1]))
     np.add.at(sums, members, scores)
-    return sums
+    products = products_of(sums)
+    if not grouped:
+        # Of one cluster, the silo, its rows are judged.
+        products = Weighed(products.total, (scores,))
+    return {"products": products, "clusters": np.array(float(len(names)))}
+
+
+def products_of(scores: Float[Array, "n m"]) -> Weighed:
+    """Return the products of rows' or clusters' scores, added over all of them."""
+    return Weighed(scatter(scores, np.zeros(scores.shape[1])), (scores,))
 
 
 def check_clusters(

@@ -14,9 +14,9 @@ McCullagh and Nelder, Generalized linear models, 2nd edition, Chapman and Hall, 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import scipy.optimize
@@ -24,6 +24,8 @@ import scipy.special
 
 from unpooled.arrays import Array, Bool, Float
 from unpooled.errors import DataError
+from unpooled.models.regression import newton
+from unpooled.protocol.step import Weighed, public
 
 _EPS = float(np.finfo(float).eps)
 # Of a linear predictor with a logarithmic link.
@@ -69,6 +71,21 @@ class Family:
     responses: str
     has_dispersion: bool
 
+    def weights(self, mu: Float[Array, " n"]) -> Float[Array, " n"]:
+        """Return how much information each row gives about its linear predictor."""
+        return ratio(self.slope(mu) ** 2, self.variance(mu))
+
+    def between(
+        self, y: Float[Array, " n"], mu: Float[Array, " n"]
+    ) -> Float[Array, " n"]:
+        """Return the means at which a search takes its first step.
+
+        With a logarithmic link a step from far too small means leads to far too large
+        ones. From half way to the responses it leads near the end; a response of 0
+        itself would have no linear predictor.
+        """
+        return (y + mu) / 2 if self.link == "log" else mu
+
     def checked(self, y: Float[Array, " n"]) -> Float[Array, " n"]:
         """Return responses; refuse what cannot come from the family."""
         if not self.allowed(y).all():
@@ -98,34 +115,122 @@ class Family:
         low, high = middle - eta.max() - 1.0, middle - eta.min() + 1.0
         return float(scipy.optimize.brentq(excess, low, high, xtol=1e-14))
 
-    def scores(
-        self, Z: Float[Array, "n m"], y: Float[Array, " n"], mu: Float[Array, " n"]
-    ) -> Float[Array, "n m"]:
+
+@final
+@dataclass(frozen=True, eq=False)
+class Arguments:
+    """Public arguments of the steps of a generalised linear model.
+
+    Attributes
+    ----------
+    mean, scale : (p,) arrays
+        By which columns are standardised, predictors first.
+    coef : (l,) array
+        Coefficients of the standardised predictors.
+    width : int
+        Number of parameters of the search.
+    family : str
+    offset : bool
+        Whether the column behind the predictors is an offset.
+    """
+
+    mean: Float[Array, " p"]
+    scale: Float[Array, " p"]
+    coef: Float[Array, " l"]
+    width: int
+    family: str
+    offset: bool
+
+    def standardised(self, rows: Float[Array, "n q"]) -> Float[Array, "n l"]:
+        """Return the standardised predictors of rows."""
+        k = len(self.coef)
+        return (rows[:, :k] - self.mean[:k]) / self.scale[:k]
+
+    def predictor(
+        self, Z: Float[Array, "n l"], rows: Float[Array, "n q"]
+    ) -> Float[Array, " n"]:
+        """Return η without the intercept, of rows with these predictors."""
+        eta = Z @ self.coef
+        return eta + rows[:, len(self.coef)] if self.offset else eta
+
+
+ARGUMENTS = {
+    **newton.SCALES,
+    "coef": public("l", "the coefficients of the standardised predictors"),
+}
+
+
+EVALUATED: dict[str, Any] = {
+    "gradient": newton.GRADIENT,
+    "information": newton.INFORMATION,
+    "deviance": newton.DEVIANCE,
+    "pearson": newton.PEARSON,
+    "saturated": newton.SATURATED,
+}
+STARTED: dict[str, Any] = EVALUATED | {"gradient": newton.FIRST_STEP}
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class WorkingRows:
+    """Predictors, responses and means of a silo's rows, and what is added of them.
+
+    Attributes
+    ----------
+    family : Family
+    Z : (n, m) array
+        Predictors, of which each has a parameter.
+    y, mu : (n,) arrays
+        Responses and their means.
+    about : (n,) array
+        Means at which gradient and information are taken: `mu`, or at the start of a
+        search those of `Family.between`.
+    """
+
+    family: Family
+    Z: Float[Array, "n m"]
+    y: Float[Array, " n"]
+    mu: Float[Array, " n"]
+    about: Float[Array, " n"]
+
+    def sums(self) -> dict[str, Any]:
+        """Return gradient, expected information and deviance, added over the rows."""
+        sets = [self]
+        if self.about is not self.mu:
+            # Rows are judged by the weights at the model's means as well: deviance and
+            # chi-squared are about these.
+            sets.append(replace(self, about=self.mu))
+        residuals = [one._residuals() for one in sets]
+        weighed = [one._weighed() for one in sets]
+        products = [rows.T @ rows for rows in weighed]
+        deviance = self.family.deviance(self.y, self.mu).sum()
+        pearson = ratio((self.y - self.mu) ** 2, self.family.variance(self.mu)).sum()
+        return {
+            "gradient": Weighed(
+                self.Z.T @ residuals[0], tuple(r[:, None] for r in residuals)
+            ),
+            "information": Weighed(products[0], tuple(weighed), tuple(products)),
+            "deviance": np.array(deviance),
+            "pearson": np.array(pearson),
+            "saturated": np.array(_saturated(self.family.name, self.y)),
+        }
+
+    def scores(self) -> Float[Array, "n m"]:
         """Return each row's residual, divided by its variance, times its predictors."""
-        return Z * ratio(self.slope(mu) * (y - mu), self.variance(mu))[:, None]
+        return self.Z * self._residuals()[:, None]
 
-    def weighed(
-        self, Z: Float[Array, "n m"], y: Float[Array, " n"], mu: Float[Array, " n"]
-    ) -> dict[str, Array]:
-        """Return the rows that `evaluated` multiplies and adds, with their weights."""
-        slope, variance = self.slope(mu), self.variance(mu)
-        return {
-            "information": Z * np.sqrt(ratio(slope**2, variance))[:, None],
-            "gradient": ratio(slope * (y - mu), variance)[:, None],
-        }
+    def _weighed(self) -> Float[Array, "n m"]:
+        return self.Z * np.sqrt(self.family.weights(self.about))[:, None]
 
-    def evaluated(
-        self, Z: Float[Array, "n m"], y: Float[Array, " n"], mu: Float[Array, " n"]
-    ) -> dict[str, Array]:
-        """Return the sums over rows of one round, from predictors, responses, means."""
-        slope, variance = self.slope(mu), self.variance(mu)
-        return {
-            "gradient": Z.T @ ratio(slope * (y - mu), variance),
-            "information": (Z * ratio(slope**2, variance)[:, None]).T @ Z,
-            "deviance": np.array(self.deviance(y, mu).sum()),
-            "pearson": np.array(ratio((y - mu) ** 2, variance).sum()),
-            "saturated": np.array(_saturated(self.name, y)),
-        }
+    def _residuals(self) -> Float[Array, " n"]:
+        """Return working responses less linear predictors, times their weights."""
+        family, about = self.family, self.about
+        slope, variance = family.slope(about), family.variance(about)
+        residuals = ratio(slope * (self.y - about), variance)
+        if about is self.mu:
+            return residuals
+        moved = family.predictor(about) - family.predictor(self.mu)
+        return residuals + family.weights(about) * moved
 
 
 def _exponential(eta: Float[Array, " n"]) -> Float[Array, " n"]:

@@ -4,6 +4,7 @@
     round 2   silos <── means ── silos ── sums of squares about them ────> scales
     rounds 3, silos <── means, scales, coefficients ── silos ── gradient, information
     4, ...    and deviance of their rows, added ─────────────────────────> next step
+              (round 3 with a logarithmic link: working residuals, see `local_start`)
     last      with cov_type "HC0" or "HC1": the products of each row's score, added
 
 With site_effects the silos evaluate at their own most likely intercepts, and keep them
@@ -18,6 +19,7 @@ McCullagh and Nelder, Generalized linear models, 2nd edition, Chapman and Hall, 
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, final
 
 import numpy as np
@@ -27,7 +29,6 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.linalg.moments import scatter
 from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator, check_federation
 from unpooled.models.moments import MEAN, SQUARES, complete
@@ -37,11 +38,20 @@ from unpooled.models.regression.clusters import (
     RELEASED,
     check_clusters,
     cluster_products,
+    products_of,
     score_products,
     split_clusters,
-    weighed_clusters,
 )
-from unpooled.models.regression.families import FAMILIES, Family, log_likelihood
+from unpooled.models.regression.families import (
+    ARGUMENTS,
+    EVALUATED,
+    FAMILIES,
+    STARTED,
+    Arguments,
+    Family,
+    WorkingRows,
+    log_likelihood,
+)
 from unpooled.models.regression.inference import (
     COVARIANCE_TYPES,
     Inference,
@@ -60,10 +70,11 @@ from unpooled.models.regression.site_effects import (
     local_profile,
     local_profile_cluster_products,
     local_profile_products,
+    local_profile_start,
     own_intercept,
     predicted_in_silo,
 )
-from unpooled.protocol.step import public, release, summed
+from unpooled.protocol.step import Step, public, release, summed
 from unpooled.results.citations import Citation
 
 
@@ -76,103 +87,42 @@ def local_spread(X: Float[Array, "n p"], *, mean: Float[Array, " p"]) -> dict[st
     return {"squares": ((complete(X) - mean) ** 2).sum(axis=0)}
 
 
-def _weighed(
-    X: Float[Array, "n p"], *, family: str, width: int, **at: Any
-) -> dict[str, Array]:
-    """Return the rows that `local_working` adds, with their weights."""
-    kind = FAMILIES[family]
-    return kind.weighed(*_at(X, family=kind, **at))
-
-
-def _scores(
-    X: Float[Array, "n p"], *, family: str, width: int, **at: Any
-) -> dict[str, Array]:
-    """Return the rows that `local_score_products` multiplies."""
-    kind = FAMILIES[family]
-    return {"products": kind.scores(*_at(X, family=kind, **at))}
-
-
-def _cluster_scores(
-    X: Float[Array, "n p"], *, family: str, width: int, grouped: bool, **at: Any
-) -> dict[str, Array]:
-    """Return what `local_cluster_products` multiplies."""
-    kind = FAMILIES[family]
-    rows, clusters = split_clusters(X, grouped=grouped)
-    scores = kind.scores(*_at(rows, family=kind, **at))
-    return weighed_clusters(scores, clusters, grouped=grouped)
-
-
-@summed(
-    takes={**newton.PARAMETERS, "width": "size m"},
-    weighed=_weighed,
-    gradient=newton.GRADIENT,
-    information=newton.INFORMATION,
-    deviance=newton.DEVIANCE,
-    pearson=newton.PEARSON,
-    saturated=newton.SATURATED,
-)
+@summed(takes=ARGUMENTS, **EVALUATED)
 def local_working(
-    X: Float[Array, "n p"],
-    *,
-    mean: Float[Array, " p"],
-    scale: Float[Array, " p"],
-    coef: Float[Array, " l"],
-    intercept: float,
-    width: int,
-    family: str,
-    offset: bool,
+    X: Float[Array, "n p"], *, at: Arguments, intercept: float
 ) -> dict[str, Any]:
     """Add gradient, expected information and deviance of this silo's rows."""
-    kind = FAMILIES[family]
-    Z, y, mu = _at(X, mean, scale, coef, intercept, kind, offset=offset)
-    return kind.evaluated(Z, y, mu)
+    return _rows(X, at, intercept).sums()
 
 
-@summed(
-    takes={**newton.PARAMETERS, "width": "size m"},
-    weighed=_scores,
-    products=newton.SCORE_PRODUCTS,
-)
+@summed(takes=ARGUMENTS, **STARTED)
+def local_start(
+    X: Float[Array, "n p"], *, at: Arguments, intercept: float
+) -> dict[str, Any]:
+    """Add what the first step of a search is found from, and the deviance.
+
+    As in iteratively reweighted least squares, which starts from the responses: from
+    the mean of all a step may make one row's mean, and its weight, far too large.
+    """
+    return _rows(X, at, intercept, start=True).sums()
+
+
+@summed(takes=ARGUMENTS, products=newton.SCORE_PRODUCTS)
 def local_score_products(
-    X: Float[Array, "n p"],
-    *,
-    mean: Float[Array, " p"],
-    scale: Float[Array, " p"],
-    coef: Float[Array, " l"],
-    intercept: float,
-    width: int,
-    family: str,
-    offset: bool,
+    X: Float[Array, "n p"], *, at: Arguments, intercept: float
 ) -> dict[str, Any]:
     """Add the products of this silo's rows' scores."""
-    kind = FAMILIES[family]
-    Z, y, mu = _at(X, mean, scale, coef, intercept, kind, offset=offset)
-    return {"products": scatter(kind.scores(Z, y, mu), np.zeros(width))}
+    return {"products": products_of(_rows(X, at, intercept).scores())}
 
 
-@summed(
-    by="party",
-    takes={**newton.PARAMETERS, "width": "size m"},
-    weighed=_cluster_scores,
-    **RELEASED,
-)
+@summed(by="party", takes=ARGUMENTS, **RELEASED)
 def local_cluster_products(
-    X: Float[Array, "n p"],
-    *,
-    mean: Float[Array, " p"],
-    scale: Float[Array, " p"],
-    coef: Float[Array, " l"],
-    intercept: float,
-    width: int,
-    family: str,
-    offset: bool,
-    grouped: bool,
+    X: Float[Array, "n p"], *, at: Arguments, intercept: float, grouped: bool
 ) -> dict[str, Any]:
     """Add the products of the scores of this silo's clusters."""
-    kind = FAMILIES[family]
     rows, clusters = split_clusters(X, grouped=grouped)
-    Z, y, mu = _at(rows, mean, scale, coef, intercept, kind, offset=offset)
-    return cluster_products(kind.scores(Z, y, mu), clusters, grouped=grouped)
+    scores = _rows(rows, at, intercept).scores()
+    return cluster_products(scores, clusters, grouped=grouped)
 
 
 @summed(
@@ -190,36 +140,25 @@ def local_deviance(
     offset: bool,
 ) -> dict[str, Any]:
     """Add the deviance of this silo's rows from a fitted model."""
-    kind, p = FAMILIES[family], X.shape[1]
-    identity = np.zeros(p), np.ones(p)
-    _, y, mu = _at(X, *identity, coef, intercept, kind, offset=offset)
+    p = X.shape[1]
+    at = Arguments(np.zeros(p), np.ones(p), coef, len(coef) + 1, family, offset)
+    rows = _rows(X, at, intercept)
     return {
-        "count": np.array(float(len(y))),
-        "total": np.array(y.sum()),
-        "deviance": np.array(kind.deviance(y, mu).sum()),
+        "count": np.array(float(len(rows.y))),
+        "total": np.array(rows.y.sum()),
+        "deviance": np.array(rows.family.deviance(rows.y, rows.mu).sum()),
     }
 
 
-def _at(
-    X: Float[Array, "n q"],
-    mean: Float[Array, " p"],
-    scale: Float[Array, " p"],
-    coef: Float[Array, " l"],
-    intercept: float,
-    family: Family,
-    *,
-    offset: bool,
-) -> tuple[Float[Array, "n m"], Float[Array, " n"], Float[Array, " n"]]:
-    """Return standardised predictors behind a column of ones, responses and means."""
-    rows, k = complete(X), len(coef)
-    y = family.checked(rows[:, -1])
-    Z = np.empty((len(rows), k + 1))
-    Z[:, 0] = 1.0
-    Z[:, 1:] = (rows[:, :k] - mean[:k]) / scale[:k]
-    eta = Z[:, 1:] @ coef + intercept
-    if offset:
-        eta = eta + rows[:, k]
-    return Z, y, family.mean(eta)
+def _rows(
+    X: Float[Array, "n q"], at: Arguments, intercept: float, *, start: bool = False
+) -> WorkingRows:
+    """Return rows with standardised predictors behind a column of ones."""
+    rows, family = complete(X), FAMILIES[at.family]
+    y, Z = family.checked(rows[:, -1]), at.standardised(rows)
+    mu = family.mean(at.predictor(Z, rows) + intercept)
+    about = family.between(y, mu) if start else mu
+    return WorkingRows(family, np.column_stack([np.ones(len(Z)), Z]), y, mu, about)
 
 
 @final
@@ -315,9 +254,10 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
     Released, as totals only: N and the column sums; the sums of squares about the
     means; in each round of the search the p + 1 numbers of the gradient, the (p + 1) ×
     (p + 1) information matrix, the deviance, Pearson's chi-squared, and one number of
-    the response alone; with "HC0" or "HC1" the products of the rows' scores, as many
-    numbers again, with "cluster" those of the clusters' scores and the number of
-    clusters. With `site_effects` the same of the p coefficients, without the
+    the response alone; of "poisson" and "gamma" the first gradient and information are
+    at means half way to the responses. With "HC0" or "HC1" the products of the rows'
+    scores, as many numbers again, with "cluster" those of the clusters' scores and the
+    number of clusters. With `site_effects` the same of the p coefficients, without the
     intercept. Never released: a row, a residual, any silo's own sums, or its own
     intercept.
 
@@ -338,8 +278,8 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
     _estimates: Mapping[str, int | None] = {"coef_": None, "intercept_": None}
     _steps = (
         *(moments.local_total, predicted_response, predicted_in_silo),
-        *(local_profile, local_profile_products, local_profile_cluster_products),
-        own_intercept,
+        *(local_profile, local_profile_start, own_intercept),
+        *(local_profile_products, local_profile_cluster_products),
     )
     _exhibits = regression_exhibits
 
@@ -437,9 +377,11 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
     ) -> newton.Maximum:
         """Return the maximum of the likelihood."""
         kind, names = FAMILIES[self.family], roles.predictors
-        step = local_profile if self.site_effects else local_working
+        first, step = local_start, local_working
+        if self.site_effects:
+            first, step = local_profile_start, local_profile
 
-        def evaluate(theta: Float[Array, " m"]) -> newton.Evaluation:
+        def evaluate(step: Step, theta: Float[Array, " m"]) -> newton.Evaluation:
             totals = view.sum(step, **(common | self._split(theta)))
             return newton.Evaluation(
                 float(totals["deviance"]),
@@ -453,8 +395,9 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
             start[0] = _intercept_alone(kind, mean)
         return newton.maximised(
             view,
-            evaluate,
+            partial(evaluate, step),
             start,
+            evaluate_start=partial(evaluate, first) if kind.link == "log" else None,
             penalty=None,
             tol=self.tol,
             max_iter=self.max_iter,

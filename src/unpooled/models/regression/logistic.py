@@ -23,25 +23,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
-import scipy.special
 from sklearn.utils.validation import check_is_fitted
 
-from unpooled.arrays import Array, Float, Int, Shaped
+from unpooled.arrays import Array, Float, Shaped
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.linalg.moments import scatter
 from unpooled.linalg.settled import product
 from unpooled.models import moments
 from unpooled.models.discriminant import classes
 from unpooled.models.discriminant.classes import (
-    NAMES,
-    OPENED_SIZES,
     OWN_SIZES,
     agreed_classes,
     check_label,
     class_codes,
-    class_sizes,
     class_values,
+    of_classes,
 )
 from unpooled.models.linear_classifier import LinearClassifier, linear_steps
 from unpooled.models.metrics.predictions import predicted
@@ -52,9 +48,9 @@ from unpooled.models.regression.clusters import (
     RELEASED,
     check_clusters,
     cluster_products,
+    products_of,
     score_products,
     split_clusters,
-    weighed_clusters,
 )
 from unpooled.models.regression.glm import local_spread, standardisation
 from unpooled.models.regression.inference import (
@@ -62,6 +58,11 @@ from unpooled.models.regression.inference import (
     Inference,
     in_units,
     unstandardised,
+)
+from unpooled.models.regression.multinomial import (
+    CLASS_ARGUMENTS,
+    ClassArguments,
+    MultinomialRows,
 )
 from unpooled.models.regression.regression_results import regression_exhibits
 from unpooled.models.regression.site_effects import (
@@ -76,10 +77,8 @@ from unpooled.models.regression.site_effects import (
     local_class_profile_products,
     own_class_intercepts,
     probable_in_silo,
-    weighed_classes,
-    weighed_residuals,
 )
-from unpooled.protocol.step import Step, public, summed
+from unpooled.protocol.step import Step, summed
 from unpooled.results.citations import Citation
 
 # What predicts with the silos' own intercepts, in place of the common ones.
@@ -90,212 +89,66 @@ _IN_SILO = {
 }
 # As many times the rounds has a search by gradients.
 _MORE = 4
-_TAKES = {
-    "mean": newton.PARAMETERS["mean"],
-    "scale": newton.PARAMETERS["scale"],
-    "theta": public("k l", "intercepts and coefficients of all classes but the first"),
-    "classes": NAMES,
-    "count": OPENED_SIZES,
-    "width": "size m",
-}
-
-
-def _weighed(
-    X: Float[Array, "n p"],
-    y: Shaped[Array, " n"],
-    *,
-    count: Float[Array, " c"],
-    width: int,
-    **at: Any,
-) -> dict[str, Array]:
-    """Return the rows that `local_working` adds, with their weights."""
-    Z, codes, P, _ = _at(X, y, **at)
-    return weighed_classes(Z, P[:, 1:]) | weighed_residuals(_residuals(codes, P))
-
-
-def _weights_in_gradient(
-    X: Float[Array, "n p"],
-    y: Shaped[Array, " n"],
-    *,
-    count: Float[Array, " c"],
-    width: int,
-    **at: Any,
-) -> dict[str, Array]:
-    """Return the weights of rows in `local_gradient`."""
-    _, codes, P, _ = _at(X, y, **at)
-    return weighed_residuals(_residuals(codes, P))
-
-
-def _scores(
-    X: Float[Array, "n p"],
-    y: Shaped[Array, " n"],
-    *,
-    count: Float[Array, " c"],
-    width: int,
-    **at: Any,
-) -> dict[str, Array]:
-    """Return the rows that `local_score_products` multiplies."""
-    Z, codes, P, _ = _at(X, y, **at)
-    return {"products": _row_scores(Z, codes, P, width)}
-
-
-def _cluster_scores(
-    X: Float[Array, "n p"],
-    y: Shaped[Array, " n"],
-    *,
-    mean: Float[Array, " p"],
-    scale: Float[Array, " p"],
-    grouped: bool,
-    **at: Any,
-) -> dict[str, Array]:
-    """Return what `local_cluster_products` multiplies."""
-    rows, clusters = split_clusters(X, grouped=grouped)
-    q = rows.shape[1]
-    scores = _scores(rows, y, mean=mean[:q], scale=scale[:q], **at)["products"]
-    named = clusters[class_codes(y, at["classes"]) >= 0]
-    return weighed_clusters(scores, named, grouped=grouped)
 
 
 @summed(
-    takes=_TAKES,
-    weighed=_weighed,
+    takes=CLASS_ARGUMENTS,
     gradient=newton.GRADIENT,
     information=newton.INFORMATION,
     deviance=newton.DEVIANCE,
     own=OWN_SIZES,
 )
 def local_working(
-    X: Float[Array, "n p"],
-    y: Shaped[Array, " n"],
-    *,
-    mean: Float[Array, " p"],
-    scale: Float[Array, " p"],
-    theta: Float[Array, "k l"],
-    classes: Int[Array, "c w"],
-    count: Float[Array, " c"],
-    width: int,
+    X: Float[Array, "n p"], y: Shaped[Array, " n"], *, at: ClassArguments
 ) -> dict[str, Any]:
     """Add gradient, information and deviance of this silo's rows."""
-    Z, codes, P, logs = _at(X, y, mean, scale, theta, classes)
-    k, length = theta.shape
-    information = np.empty((k, length, k, length))
-    for a in range(k):
-        for b in range(a, k):
-            weights = P[:, a + 1] * ((a == b) - P[:, b + 1])
-            information[a, :, b] = (Z * weights[:, None]).T @ Z
-            information[b, :, a] = information[a, :, b].T
-    return {
-        "gradient": (_residuals(codes, P).T @ Z).ravel(),
-        "information": information.reshape(width, width),
-        "deviance": np.array(-2.0 * logs[np.arange(len(codes)), codes].sum()),
-        "own": class_sizes(codes, classes),
-    }
+    return _rows(X, y, at).sums()
 
 
 @summed(
-    takes=_TAKES,
-    weighed=_weights_in_gradient,
+    takes=CLASS_ARGUMENTS,
     gradient=newton.GRADIENT,
     deviance=newton.DEVIANCE,
     own=OWN_SIZES,
 )
 def local_gradient(
-    X: Float[Array, "n p"],
-    y: Shaped[Array, " n"],
-    *,
-    mean: Float[Array, " p"],
-    scale: Float[Array, " p"],
-    theta: Float[Array, "k l"],
-    classes: Int[Array, "c w"],
-    count: Float[Array, " c"],
-    width: int,
+    X: Float[Array, "n p"], y: Shaped[Array, " n"], *, at: ClassArguments
 ) -> dict[str, Any]:
     """Add gradient and deviance of this silo's rows, without the information."""
-    Z, codes, P, logs = _at(X, y, mean, scale, theta, classes)
-    return {
-        "gradient": (_residuals(codes, P).T @ Z).ravel(),
-        "deviance": np.array(-2.0 * logs[np.arange(len(codes)), codes].sum()),
-        "own": class_sizes(codes, classes),
-    }
+    return _rows(X, y, at).sums(information=False)
 
 
-@summed(takes=_TAKES, weighed=_scores, products=newton.SCORE_PRODUCTS, own=OWN_SIZES)
+@summed(takes=CLASS_ARGUMENTS, products=newton.SCORE_PRODUCTS, own=OWN_SIZES)
 def local_score_products(
-    X: Float[Array, "n p"],
-    y: Shaped[Array, " n"],
-    *,
-    mean: Float[Array, " p"],
-    scale: Float[Array, " p"],
-    theta: Float[Array, "k l"],
-    classes: Int[Array, "c w"],
-    count: Float[Array, " c"],
-    width: int,
+    X: Float[Array, "n p"], y: Shaped[Array, " n"], *, at: ClassArguments
 ) -> dict[str, Any]:
     """Add the products of this silo's rows' scores."""
-    Z, codes, P, _ = _at(X, y, mean, scale, theta, classes)
-    scores = _row_scores(Z, codes, P, width)
-    return {
-        "products": scatter(scores, np.zeros(width)),
-        "own": class_sizes(codes, classes),
-    }
+    rows = _rows(X, y, at)
+    return {"products": products_of(rows.scores()), "own": rows.sizes}
 
 
-@summed(by="party", takes=_TAKES, weighed=_cluster_scores, own=OWN_SIZES, **RELEASED)
+@summed(by="party", takes=CLASS_ARGUMENTS, own=OWN_SIZES, **RELEASED)
 def local_cluster_products(
     X: Float[Array, "n p"],
     y: Shaped[Array, " n"],
     *,
-    mean: Float[Array, " p"],
-    scale: Float[Array, " p"],
-    theta: Float[Array, "k l"],
-    classes: Int[Array, "c w"],
-    count: Float[Array, " c"],
-    width: int,
+    at: ClassArguments,
     grouped: bool,
 ) -> dict[str, Any]:
     """Add the products of the scores of this silo's clusters."""
-    rows, clusters = split_clusters(X, grouped=grouped)
-    q = rows.shape[1]
-    Z, codes, P, _ = _at(rows, y, mean[:q], scale[:q], theta, classes)
-    scores = _row_scores(Z, codes, P, width)
-    named = clusters[class_codes(y, classes) >= 0]
-    return {
-        **cluster_products(scores, named, grouped=grouped),
-        "own": class_sizes(codes, classes),
-    }
+    columns, clusters = split_clusters(X, grouped=grouped)
+    rows, named = _rows(columns, y, at), class_codes(y, at.classes) >= 0
+    found = cluster_products(rows.scores(), clusters[named], grouped=grouped)
+    return {**found, "own": rows.sizes}
 
 
-def _at(
-    X: Float[Array, "n p"],
-    y: Shaped[Array, " n"],
-    mean: Float[Array, " p"],
-    scale: Float[Array, " p"],
-    theta: Float[Array, "k l"],
-    classes: Int[Array, "c w"],
-) -> tuple[Float[Array, "n l"], Int[Array, " n"], Array, Array]:
-    """Return standardised rows behind a column of ones, codes, probabilities, logs."""
-    rows, codes = complete(X), class_codes(y, classes)
-    named = codes >= 0
-    if not named.all():
-        rows, codes = rows[named], codes[named]
-    Z = np.empty((len(rows), rows.shape[1] + 1))
-    Z[:, 0] = 1.0
-    Z[:, 1:] = (rows - mean) / scale
-    decisions = np.column_stack([np.zeros(len(Z)), Z @ theta.T])
-    logs = scipy.special.log_softmax(decisions, axis=1)
-    return Z, codes, np.exp(logs), logs
-
-
-def _residuals(codes: Int[Array, " n"], P: Float[Array, "n c"]) -> Float[Array, "n k"]:
-    """Return indicators of all classes but the first, less their probabilities."""
-    return (codes[:, None] == np.arange(1, P.shape[1])) - P[:, 1:]
-
-
-def _row_scores(
-    Z: Float[Array, "n l"], codes: Int[Array, " n"], P: Float[Array, "n c"], width: int
-) -> Float[Array, "n m"]:
-    """Return each row's part of the gradient."""
-    return np.einsum("nk,nl->nkl", _residuals(codes, P), Z).reshape(len(Z), width)
+def _rows(
+    X: Float[Array, "n p"], y: Shaped[Array, " n"], at: ClassArguments
+) -> MultinomialRows:
+    """Return the rows of the classes, standardised behind a column of ones."""
+    rows, codes = of_classes(complete(X), y, at.classes)
+    Z = np.column_stack([np.ones(len(rows)), at.standardised(rows)])
+    return MultinomialRows(Z, codes, Z @ at.theta.T)
 
 
 # What the search and standard errors take, with common intercepts and the silos' own:

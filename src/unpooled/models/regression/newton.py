@@ -35,18 +35,26 @@ from unpooled.models.moments import MEAN
 from unpooled.protocol.step import public, release
 
 # What steps of all regressions take and release.
-PARAMETERS = {
+SCALES = {
     "mean": MEAN,
     "scale": public("p", "the standard deviation of each column, or 1"),
-    "coef": public("l", "the coefficients of the standardised predictors"),
+    "width": "size m",
 }
 GRADIENT = release(
     "m",
+    weighed=True,
     meaning="gradient of the log-likelihood (each row's residual times its predictors)",
+)
+FIRST_STEP = release(
+    "m",
+    weighed=True,
+    meaning="what the first step of the coefficients is found from (each row's working "
+    "residual, half way to its response, times its predictors)",
 )
 INFORMATION = release(
     "m m",
     symmetric=True,
+    weighed=True,
     meaning="information matrix (products of predictors, weighted by variances)",
 )
 DEVIANCE = release(
@@ -61,6 +69,7 @@ SATURATED = release("", meaning="what the log-likelihood needs of the response a
 SCORE_PRODUCTS = release(
     "m m",
     symmetric=True,
+    weighed=True,
     meaning="products of each row's scores (its residual times its predictors), added "
     "over all rows",
 )
@@ -139,6 +148,7 @@ def maximised(
     names: Sequence[str],
     of_classes: bool = False,
     evaluate_gradient: Callable[[Float[Array, " k"]], Evaluation] | None = None,
+    evaluate_start: Callable[[Float[Array, " k"]], Evaluation] | None = None,
 ) -> Maximum:
     """Return the maximum of a log-likelihood; one round for each evaluation.
 
@@ -163,6 +173,9 @@ def maximised(
     evaluate_gradient : callable, optional
         One round without the information, in place of those between the first and the
         last.
+    evaluate_start : callable, optional
+        The first round, whose gradient and information give a better step than those
+        of the log-likelihood there.
 
     Raises
     ------
@@ -190,7 +203,7 @@ def maximised(
         # at others again: what folds and candidates ask alike is opened once.
         stride = 1.0 + float(np.trace(P))
         between = evaluate_gradient or evaluate
-        first = evaluate(start)
+        first = (evaluate_start or evaluate)(start)
         for i in range(1, max_iter - 1):
             between(start + i * stride)
         last = evaluate(start - stride) if max_iter > 1 else first
@@ -199,7 +212,7 @@ def maximised(
     theta = settled("start of the search", lambda: {"start": start}, by_nearness)[
         "start"
     ]
-    found = evaluate(theta)
+    found = (evaluate_start or evaluate)(theta)
     first, n_iter = found, 1
     H = _information(found)
     if penalty is None:
@@ -213,7 +226,9 @@ def maximised(
         gradient = found.gradient - _times(P, theta)
         step = _step(H + P, gradient)
         gain = float(np.add.reduce(step * gradient))
-        if gain <= tol**2 and found.information is not None:
+        exact = found.information is not None
+        exact = exact and (found is not first or evaluate_start is None)
+        if gain <= tol**2 and exact:
             return Maximum(theta + step, found, first, n_iter)
         if gain <= tol**2:
             # The end by an approximate information: from here on with the exact one.

@@ -41,6 +41,7 @@ from unpooled.models.discriminant.classes import (
     OWN_SIZES,
     class_codes,
     class_sizes,
+    of_classes,
 )
 from unpooled.models.linear_classifier import positions, probabilities
 from unpooled.models.moments import MEAN, PRODUCTS, SQUARES, complete
@@ -48,11 +49,25 @@ from unpooled.models.regression import newton
 from unpooled.models.regression.clusters import (
     RELEASED,
     cluster_products,
+    products_of,
     split_clusters,
-    weighed_clusters,
 )
-from unpooled.models.regression.families import FAMILIES, Family, no_intercept, ratio
+from unpooled.models.regression.families import (
+    ARGUMENTS,
+    EVALUATED,
+    FAMILIES,
+    STARTED,
+    Arguments,
+    WorkingRows,
+    no_intercept,
+)
 from unpooled.models.regression.inference import has_intercept
+from unpooled.models.regression.multinomial import (
+    CLASS_ARGUMENTS,
+    ClassArguments,
+    MultinomialRows,
+    log_probabilities,
+)
 from unpooled.protocol.step import derived, kept, public, release, stays, summed
 from unpooled.protocol.view_operations import Rows
 
@@ -61,13 +76,9 @@ _OWN: dict[str, Any] = {
     "intercept": stays("q", meaning="the silo's own intercepts"),
     "coef": stays("q r", meaning="the coefficients that they belong to"),
 }
-_OF_CLASSES = {
-    "mean": MEAN,
-    "scale": newton.PARAMETERS["scale"],
+_TAKES = {
+    **CLASS_ARGUMENTS,
     "theta": public("k l", "coefficients of all classes but the first"),
-    "classes": NAMES,
-    "count": OPENED_SIZES,
-    "width": "size m",
 }
 
 
@@ -104,102 +115,32 @@ def local_within_squares(
 # --- Generalised linear models ------------------------------------------------------
 
 
-def _weighed_profile(
-    X: Float[Array, "n p"], *, family: str, width: int, **at: Any
-) -> dict[str, Array]:
-    """Return the rows that `local_profile` adds, with their weights."""
-    kind = FAMILIES[family]
-    return kind.weighed(*_profiled(X, family=kind, **at))
-
-
-def _profile_scores(
-    X: Float[Array, "n p"], *, family: str, width: int, **at: Any
-) -> dict[str, Array]:
-    """Return the rows that `local_profile_products` multiplies."""
-    kind = FAMILIES[family]
-    return {"products": kind.scores(*_profiled(X, family=kind, **at))}
-
-
-def _profile_cluster_scores(
-    X: Float[Array, "n p"], *, family: str, width: int, grouped: bool, **at: Any
-) -> dict[str, Array]:
-    """Return what `local_profile_cluster_products` multiplies."""
-    kind = FAMILIES[family]
-    rows, clusters = split_clusters(X, grouped=grouped)
-    scores = kind.scores(*_profiled(rows, family=kind, **at))
-    return weighed_clusters(scores, clusters, grouped=grouped)
-
-
-@summed(
-    by="party",
-    takes={**newton.PARAMETERS, "width": "size m"},
-    weighed=_weighed_profile,
-    gradient=newton.GRADIENT,
-    information=newton.INFORMATION,
-    deviance=newton.DEVIANCE,
-    pearson=newton.PEARSON,
-    saturated=newton.SATURATED,
-)
-def local_profile(
-    X: Float[Array, "n p"],
-    *,
-    mean: Float[Array, " p"],
-    scale: Float[Array, " p"],
-    coef: Float[Array, " l"],
-    width: int,
-    family: str,
-    offset: bool,
-) -> dict[str, Any]:
+@summed(by="party", takes=ARGUMENTS, **EVALUATED)
+def local_profile(X: Float[Array, "n p"], *, at: Arguments) -> dict[str, Any]:
     """Add gradient, information and deviance at this silo's most likely intercept."""
-    kind = FAMILIES[family]
-    Z, y, mu = _profiled(X, mean, scale, coef, kind, offset=offset)
-    return kind.evaluated(Z, y, mu)
+    return _profiled(X, at).sums()
 
 
-@summed(
-    by="party",
-    takes={**newton.PARAMETERS, "width": "size m"},
-    weighed=_profile_scores,
-    products=newton.SCORE_PRODUCTS,
-)
-def local_profile_products(
-    X: Float[Array, "n p"],
-    *,
-    mean: Float[Array, " p"],
-    scale: Float[Array, " p"],
-    coef: Float[Array, " l"],
-    width: int,
-    family: str,
-    offset: bool,
-) -> dict[str, Any]:
+@summed(by="party", takes=ARGUMENTS, **STARTED)
+def local_profile_start(X: Float[Array, "n p"], *, at: Arguments) -> dict[str, Any]:
+    """Add what the first step of a search is found from, and the deviance."""
+    return _profiled(X, at, start=True).sums()
+
+
+@summed(by="party", takes=ARGUMENTS, products=newton.SCORE_PRODUCTS)
+def local_profile_products(X: Float[Array, "n p"], *, at: Arguments) -> dict[str, Any]:
     """Add the products of this silo's rows' scores, less what its intercept takes."""
-    kind = FAMILIES[family]
-    Z, y, mu = _profiled(X, mean, scale, coef, kind, offset=offset)
-    return {"products": scatter(kind.scores(Z, y, mu), np.zeros(width))}
+    return {"products": products_of(_profiled(X, at).scores())}
 
 
-@summed(
-    by="party",
-    takes={**newton.PARAMETERS, "width": "size m"},
-    weighed=_profile_cluster_scores,
-    **RELEASED,
-)
+@summed(by="party", takes=ARGUMENTS, **RELEASED)
 def local_profile_cluster_products(
-    X: Float[Array, "n p"],
-    *,
-    mean: Float[Array, " p"],
-    scale: Float[Array, " p"],
-    coef: Float[Array, " l"],
-    width: int,
-    family: str,
-    offset: bool,
-    grouped: bool,
+    X: Float[Array, "n p"], *, at: Arguments, grouped: bool
 ) -> dict[str, Any]:
     """Add the products of the scores of this silo's clusters, likewise."""
-    kind = FAMILIES[family]
     rows, clusters = split_clusters(X, grouped=grouped)
-    Z, y, mu = _profiled(rows, mean, scale, coef, kind, offset=offset)
-    return cluster_products(kind.scores(Z, y, mu), clusters, grouped=grouped)
+    scores = _profiled(rows, at).scores()
+    return cluster_products(scores, clusters, grouped=grouped)
 
 
 @kept(by="party", takes={"coef": _COEF}, **_OWN)
@@ -234,220 +175,79 @@ def predicted_in_silo(
 
 
 def _profiled(
-    X: Float[Array, "n q"],
-    mean: Float[Array, " p"],
-    scale: Float[Array, " p"],
-    coef: Float[Array, " l"],
-    family: Family,
-    *,
-    offset: bool,
-) -> tuple[Float[Array, "n l"], Float[Array, " n"], Float[Array, " n"]]:
-    """Return predictors about their weighted means, responses and their means.
+    X: Float[Array, "n q"], at: Arguments, *, start: bool = False
+) -> WorkingRows:
+    """Return rows with predictors about their weighted means.
 
     With the rows' weights in the information, products of the predictors about these
     means are the Schur complement.
     """
-    rows, k = _some(X), len(coef)
+    rows, family = _some(X), FAMILIES[at.family]
     y = family.checked(rows[:, -1])
-    Z = _centred((rows[:, :k] - mean[:k]) / scale[:k])
-    eta = Z @ coef
-    if offset:
-        eta = eta + rows[:, k]
+    Z = _centred(at.standardised(rows))
+    eta = at.predictor(Z, rows)
     mu = family.mean(eta + family.intercept(y, eta))
-    weights = ratio(family.slope(mu) ** 2, family.variance(mu))
+    about = family.between(y, mu) if start else mu
+    weights = family.weights(about)
     # A step that is far too long may leave no row any information.
-    return Z - weights @ Z / max(weights.sum(), np.finfo(float).tiny), y, mu
+    middle = weights @ Z / max(weights.sum(), np.finfo(float).tiny)
+    return WorkingRows(family, Z - middle, y, mu, about)
 
 
 # --- Logistic regression ------------------------------------------------------------
 
 
-def _weighed_class_profile(
-    X: Float[Array, "n p"],
-    y: Shaped[Array, " n"],
-    *,
-    count: Float[Array, " c"],
-    width: int,
-    **at: Any,
-) -> dict[str, Array]:
-    """Return the rows that `local_class_profile` adds, with their weights."""
-    return _ClassProfile(X, y, **at).weighed()
-
-
-def _class_profile_residuals(
-    X: Float[Array, "n p"],
-    y: Shaped[Array, " n"],
-    *,
-    count: Float[Array, " c"],
-    width: int,
-    **at: Any,
-) -> dict[str, Array]:
-    """Return the weights of rows in `local_class_profile_gradient`."""
-    return weighed_residuals(_ClassProfile(X, y, **at).residuals)
-
-
-def _class_profile_scores(
-    X: Float[Array, "n p"],
-    y: Shaped[Array, " n"],
-    *,
-    count: Float[Array, " c"],
-    width: int,
-    **at: Any,
-) -> dict[str, Array]:
-    """Return the rows that `local_class_profile_products` multiplies."""
-    return {"products": _ClassProfile(X, y, **at).scores()}
-
-
-def _class_profile_cluster_scores(
-    X: Float[Array, "n p"],
-    y: Shaped[Array, " n"],
-    *,
-    mean: Float[Array, " p"],
-    scale: Float[Array, " p"],
-    theta: Float[Array, "k l"],
-    classes: Int[Array, "c w"],
-    count: Float[Array, " c"],
-    width: int,
-    grouped: bool,
-) -> dict[str, Array]:
-    """Return what `local_class_profile_cluster_products` multiplies."""
-    rows, clusters = split_clusters(X, grouped=grouped)
-    q = rows.shape[1]
-    at = _ClassProfile(rows, y, mean[:q], scale[:q], theta, classes)
-    named = clusters[class_codes(y, classes) >= 0]
-    return weighed_clusters(at.scores(), named, grouped=grouped)
-
-
-def weighed_classes(Z: Float[Array, "n l"], P: Float[Array, "n k"]) -> dict[str, Array]:
-    """Return rows with the weights that the information about each class gives them.
-
-    Parameters
-    ----------
-    Z : (n, l) array
-        The rows.
-    P : (n, k) array
-        Probabilities of all classes but the first.
-    """
-    weights = {f"information {a}": p * (1.0 - p) for a, p in enumerate(P.T)}
-    return {
-        name: Z * np.sqrt(np.maximum(w, 0.0))[:, None] for name, w in weights.items()
-    }
-
-
-def weighed_residuals(residuals: Float[Array, "n k"]) -> dict[str, Array]:
-    """Return the weights of rows in the gradient of each class."""
-    return {f"gradient {a}": r[:, None] for a, r in enumerate(residuals.T)}
-
-
 @summed(
     by="party",
-    takes=_OF_CLASSES,
-    weighed=_weighed_class_profile,
+    takes=_TAKES,
     gradient=newton.GRADIENT,
     information=newton.INFORMATION,
     deviance=newton.DEVIANCE,
     own=OWN_SIZES,
 )
 def local_class_profile(
-    X: Float[Array, "n p"],
-    y: Shaped[Array, " n"],
-    *,
-    mean: Float[Array, " p"],
-    scale: Float[Array, " p"],
-    theta: Float[Array, "k l"],
-    classes: Int[Array, "c w"],
-    count: Float[Array, " c"],
-    width: int,
+    X: Float[Array, "n p"], y: Shaped[Array, " n"], *, at: ClassArguments
 ) -> dict[str, Any]:
     """Add gradient, information and deviance at this silo's most likely intercepts."""
-    at = _ClassProfile(X, y, mean, scale, theta, classes)
-    return {
-        "gradient": (at.residuals.T @ at.Z).ravel(),
-        "information": at.information,
-        "deviance": np.array(-2.0 * at.log_likelihood),
-        "own": at.sizes,
-    }
+    return _class_profile(X, y, at).sums()
 
 
 @summed(
     by="party",
-    takes=_OF_CLASSES,
-    weighed=_class_profile_residuals,
+    takes=_TAKES,
     gradient=newton.GRADIENT,
     deviance=newton.DEVIANCE,
     own=OWN_SIZES,
 )
 def local_class_profile_gradient(
-    X: Float[Array, "n p"],
-    y: Shaped[Array, " n"],
-    *,
-    mean: Float[Array, " p"],
-    scale: Float[Array, " p"],
-    theta: Float[Array, "k l"],
-    classes: Int[Array, "c w"],
-    count: Float[Array, " c"],
-    width: int,
+    X: Float[Array, "n p"], y: Shaped[Array, " n"], *, at: ClassArguments
 ) -> dict[str, Any]:
     """Add gradient and deviance likewise, without the information."""
-    at = _ClassProfile(X, y, mean, scale, theta, classes)
-    return {
-        "gradient": (at.residuals.T @ at.Z).ravel(),
-        "deviance": np.array(-2.0 * at.log_likelihood),
-        "own": at.sizes,
-    }
+    return _class_profile(X, y, at).sums(information=False)
 
 
-@summed(
-    by="party",
-    takes=_OF_CLASSES,
-    weighed=_class_profile_scores,
-    products=newton.SCORE_PRODUCTS,
-    own=OWN_SIZES,
-)
+@summed(by="party", takes=_TAKES, products=newton.SCORE_PRODUCTS, own=OWN_SIZES)
 def local_class_profile_products(
-    X: Float[Array, "n p"],
-    y: Shaped[Array, " n"],
-    *,
-    mean: Float[Array, " p"],
-    scale: Float[Array, " p"],
-    theta: Float[Array, "k l"],
-    classes: Int[Array, "c w"],
-    count: Float[Array, " c"],
-    width: int,
+    X: Float[Array, "n p"], y: Shaped[Array, " n"], *, at: ClassArguments
 ) -> dict[str, Any]:
     """Add the products of this silo's rows' scores, less what its intercepts take."""
-    at = _ClassProfile(X, y, mean, scale, theta, classes)
-    return {"products": scatter(at.scores(), np.zeros(width)), "own": at.sizes}
+    rows = _class_profile(X, y, at)
+    return {"products": products_of(rows.scores()), "own": rows.sizes}
 
 
-@summed(
-    by="party",
-    takes=_OF_CLASSES,
-    weighed=_class_profile_cluster_scores,
-    own=OWN_SIZES,
-    **RELEASED,
-)
+@summed(by="party", takes=_TAKES, own=OWN_SIZES, **RELEASED)
 def local_class_profile_cluster_products(
     X: Float[Array, "n p"],
     y: Shaped[Array, " n"],
     *,
-    mean: Float[Array, " p"],
-    scale: Float[Array, " p"],
-    theta: Float[Array, "k l"],
-    classes: Int[Array, "c w"],
-    count: Float[Array, " c"],
-    width: int,
+    at: ClassArguments,
     grouped: bool,
 ) -> dict[str, Any]:
     """Add the products of the scores of this silo's clusters, likewise."""
-    rows, clusters = split_clusters(X, grouped=grouped)
-    q = rows.shape[1]
-    at = _ClassProfile(rows, y, mean[:q], scale[:q], theta, classes)
-    named = clusters[class_codes(y, classes) >= 0]
-    return {
-        **cluster_products(at.scores(), named, grouped=grouped),
-        "own": at.sizes,
-    }
+    columns, clusters = split_clusters(X, grouped=grouped)
+    rows, named = _class_profile(columns, y, at), class_codes(y, at.classes) >= 0
+    found = cluster_products(rows.scores(), clusters[named], grouped=grouped)
+    return {**found, "own": rows.sizes}
 
 
 @kept(
@@ -507,77 +307,24 @@ def classified_in_silo(
     return np.where(np.isnan(scores).any(axis=1, keepdims=True), np.nan, best)
 
 
-class _ClassProfile:
-    """A silo's rows at its most likely intercepts, for k functions of p columns.
-
-    Attributes
-    ----------
-    Z : (n, p) array
-        Standardised predictors about their own means.
-    sizes : (c,) array
-        Rows of each class.
-    residuals : (n, k) array
-        Indicators of all classes but the first, less their probabilities.
-    P : (n, k) array
-        Probabilities of all classes but the first.
-    log_likelihood : float
-        Of the rows.
-    information : (k p, k p) array
-        The Schur complement.
-    slopes : (k, k p) array
-        ``I_aa⁻¹ I_ab``.
-    """
-
-    def __init__(
-        self,
-        X: Float[Array, "n p"],
-        y: Shaped[Array, " n"],
-        mean: Float[Array, " p"],
-        scale: Float[Array, " p"],
-        theta: Float[Array, "k l"],
-        classes: Int[Array, "c w"],
-    ) -> None:
-        rows, codes = _of_classes(X, y, classes)
-        k, p = theta.shape
-        Z = _centred((rows - mean) / scale)
-        eta = Z @ theta.T
-        logs = _logs(eta + _intercepts(codes, eta))
-        P = np.exp(logs[:, 1:])
-        ones = np.column_stack([np.ones(len(Z)), Z])
-        whole = np.empty((k, p + 1, k, p + 1))
-        for a in range(k):
-            for b in range(a, k):
-                weights = P[:, a] * ((a == b) - P[:, b])
-                whole[a, :, b] = (ones * weights[:, None]).T @ ones
-                whole[b, :, a] = whole[a, :, b].T
-        I_aa = whole[:, 0, :, 0]
-        I_ab = whole[:, 0, :, 1:].reshape(k, k * p)
-        self.Z, self.P, self.sizes = Z, P, class_sizes(codes, classes)
-        self.residuals = (codes[:, None] == np.arange(1, k + 1)) - P
-        self.log_likelihood = float(logs[np.arange(len(codes)), codes].sum())
-        # A step that is far too long may leave no row any information.
-        self.slopes = scipy.linalg.lstsq(I_aa, I_ab)[0]
-        information = whole[:, 1:, :, 1:].reshape(k * p, k * p) - I_ab.T @ self.slopes
-        self.information = (information + information.T) / 2
-
-    def weighed(self) -> dict[str, Array]:
-        """Return the rows of the sums, with the weights of each class in turn."""
-        return weighed_classes(self.Z, self.P) | weighed_residuals(self.residuals)
-
-    def scores(self) -> Float[Array, "n m"]:
-        """Return the scores of all rows, less what the intercepts take of them."""
-        products = np.einsum("nk,np->nkp", self.residuals, self.Z)
-        return products.reshape(len(self.Z), -1) - self.residuals @ self.slopes
+def _class_profile(
+    X: Float[Array, "n p"], y: Shaped[Array, " n"], at: ClassArguments
+) -> MultinomialRows:
+    """Return the rows of the classes at the silo's most likely intercepts."""
+    rows, codes = _of_classes(X, y, at.classes)
+    Z = _centred(at.standardised(rows))
+    eta = Z @ at.theta.T
+    return MultinomialRows(Z, codes, eta + _intercepts(codes, eta), own=True)
 
 
 def _of_classes(
     X: Float[Array, "n p"], y: Shaped[Array, " n"], classes: Int[Array, "c w"]
 ) -> tuple[Float[Array, "m p"], Int[Array, " m"]]:
     """Return the rows of the classes; refuse where one of them has none."""
-    rows, codes = complete(X), class_codes(y, classes)
+    rows, codes = of_classes(complete(X), y, classes)
     if not class_sizes(codes, classes).all():
         raise no_intercept()
-    return rows[codes >= 0], codes[codes >= 0]
+    return rows, codes
 
 
 def _intercepts(
@@ -591,13 +338,13 @@ def _intercepts(
     n = len(codes)
 
     def loss(a: Float[Array, " k"]) -> float:
-        return -float(_logs(eta + a)[np.arange(n), codes].sum()) / n
+        return -float(log_probabilities(eta + a)[np.arange(n), codes].sum()) / n
 
     def gradient(a: Float[Array, " k"]) -> Float[Array, " k"]:
-        return (np.exp(_logs(eta + a)[:, 1:]) - indicators).sum(axis=0) / n
+        return (np.exp(log_probabilities(eta + a)[:, 1:]) - indicators).sum(axis=0) / n
 
     def curvature(a: Float[Array, " k"]) -> Float[Array, "k k"]:
-        P = np.exp(_logs(eta + a)[:, 1:])
+        P = np.exp(log_probabilities(eta + a)[:, 1:])
         return (np.diag(P.sum(axis=0)) - P.T @ P) / n
 
     shares = np.bincount(codes, minlength=eta.shape[1] + 1)
@@ -610,12 +357,6 @@ def _intercepts(
     for _ in range(2):
         found = found - scipy.linalg.lstsq(curvature(found), gradient(found))[0]
     return found
-
-
-def _logs(eta: Float[Array, "n k"]) -> Float[Array, "n c"]:
-    """Return logarithms of the probabilities of all classes."""
-    decisions = np.column_stack([np.zeros(len(eta)), eta])
-    return scipy.special.log_softmax(decisions, axis=1)
 
 
 # --- For all ------------------------------------------------------------------------

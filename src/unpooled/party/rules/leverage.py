@@ -12,7 +12,7 @@ matrix rows are cleared at little cost, and nothing leaves before.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, final
 
@@ -20,7 +20,7 @@ import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.data.table import Table
-from unpooled.linalg.leverage import Leverage, largest_leverage, row_squares
+from unpooled.linalg.leverage import Leverage, largest_leverage
 from unpooled.linalg.leverage_by_scatter import leverage_by_scatter
 from unpooled.linalg.moments import Rows, unpack
 from unpooled.party.memory.audit_log import AuditLog
@@ -37,8 +37,6 @@ _MOST_NAMES = 10
 _MOST_FACTORISED = 4096
 # Multiplications n p² below which the exact leverage, which tells more, is cheap too.
 _LEAST_WORK = 2**24
-# Ratio of eigenvalues below which products of rows do not tell leverages.
-_LEAST_VALUE = 1e-9
 
 log = logging.getLogger("unpooled.party")
 
@@ -130,73 +128,6 @@ class LeverageRule:
             named, most = ", ".join(found["columns"]), found["at_most"]
             log.info("one row has leverage %.2f in the columns %s", most, named)
         return found
-
-
-def check_weighed(
-    policy: Policy, rows: Callable[[], Iterator[Mapping[str, Array]]]
-) -> None:
-    """Refuse sums of rows with weights of which one row is nearly all of a direction.
-
-    Weights of a regression are functions of arguments and of columns, and may leave few
-    rows, or one: the mean of a count grows exponentially with an offset, and the
-    variance of a class vanishes far from the border. So this is judged for every
-    request, unlike the leverage of rows as they are.
-
-    Parameters
-    ----------
-    rows : callable
-        Returns all rows once more, in blocks, as `weighed_rows` of
-        `unpooled.party.steps.run_step` yields them.
-    """
-    if (limit := policy.max_leverage) >= 1.0:
-        return
-    # The products of the rows first: then one more pass has all leverages.
-    sizes, products = dict[str, int](), dict[str, Array]()
-    for block in rows():
-        for name, part in block.items():
-            sizes[name] = sizes.get(name, 0) + len(part)
-            products[name] = products.get(name, 0.0) + part.T @ part
-    # Beyond the range of numbers, which is further than a total reaches.
-    if not all(np.isfinite(G).all() for G in products.values()):
-        raise Refusal("weighted_rows")
-    # With as many columns as rows every leverage is 1, with or without weights.
-    judged = {name: G for name, G in products.items() if len(G) + 1 < sizes[name]}
-    maps = {name: _orthonormal(G) for name, G in judged.items()}
-    for name, W in maps.items():
-        if W is None:
-            # By products alone the small weights are rounding.
-            blocks = partial(_named, rows, name)
-            n, p = sizes[name], len(judged[name])
-            if largest_leverage(blocks, n, p, limit).at_least > limit:
-                raise Refusal("weighted_rows")
-    for block in rows():
-        for name, W in maps.items():
-            if W is not None and row_squares(block[name] @ W).max(initial=0.0) > limit:
-                raise Refusal("weighted_rows")
-
-
-def _orthonormal(G: Float[Array, "p p"]) -> Float[Array, "p q"] | None:
-    """Return a map of rows to orthonormal columns; None where products are too few.
-
-    Parameters
-    ----------
-    G : (p, p) array
-        Products of the rows' columns.
-    """
-    some = G.diagonal() > 0.0
-    unit = np.sqrt(G.diagonal()[some])
-    values, vectors = np.linalg.eigh(G[np.ix_(some, some)] / unit / unit[:, None])
-    if not len(values) or not values[0] > _LEAST_VALUE * values[-1]:
-        return None
-    W = np.zeros((len(G), len(values)))
-    W[some] = vectors / np.sqrt(values) / unit[:, None]
-    return W
-
-
-def _named(
-    rows: Callable[[], Iterator[Mapping[str, Array]]], name: str
-) -> Iterator[Rows]:
-    return (block[name] for block in rows())
 
 
 def tells_pairs(step: Step, p: int) -> bool:

@@ -1,14 +1,14 @@
 """Running a step on a silo's rows: block by block and added, or on all of them."""
 
 import importlib
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from unpooled.arrays import Array
+from unpooled.party.rules.weighted_rows import WeightedRows
 from unpooled.party.views.view import View
 from unpooled.protocol.step import Step, find_step
 
@@ -19,6 +19,7 @@ def run_step(
     label: str | None,
     own: Mapping[str, Any],
     public: Mapping[str, Any],
+    judge: WeightedRows | None = None,
 ) -> dict[str, Any]:
     """Return a step's arrays by name.
 
@@ -31,39 +32,44 @@ def run_step(
         Passed by name where the step reads it: "kept", the silo's kept arrays,
         "inbox", those of its neighbours, "party", its name, "columns", the names of the
         columns, and "dictionary", the names of its categories by their codes.
+    judge : WeightedRows, optional
+        Is shown the rows of a step that weighs them.
     """
     inputs = _read_by(step, own)
     if not {"X", "cells", "sums", "y"} & set(step.reads):
         return dict(step(**inputs, **public))
+    run = step if judge is None else partial(_judged, step, judge)
     if step.by == "party":
-        return _on_all_rows(step, view, label, inputs, public)
-    if not inputs:
+        return dict(run(**inputs, **_of_all_rows(step, view, label), **public))
+    if not inputs and judge is None:
         # A worker finds the step by its name, as a silo does.
         where = (step.function.__module__, step.name)
         work = partial(_of_part, where, label, dict(public))
         if (totals := view.over_parts(work)) is not None:
             return totals
-    return _by_blocks(step, view, label, inputs, public)
+    blocks = _of_blocks(step, view, label)
+    return _added(run(**inputs, **block, **public) for block in blocks)
 
 
-def weighed_rows(
+def run_again(
     step: Step,
     view: View,
     label: str | None,
     public: Mapping[str, Any],
-) -> Iterator[Mapping[str, Array]]:
-    """Yield, block by block, the rows of a step with the weights that it gives them.
+) -> Iterator[Mapping[str, Any]]:
+    """Yield what a step that weighs rows makes of every block, rows included.
 
     The parameters are those of `run_step`; such a step reads nothing that is kept.
     """
-    assert step.weighed is not None, "the step weighs no rows"
-    weighing = replace(step, function=step.weighed)
     if step.by == "party":
-        yield _on_all_rows(weighing, view, label, {}, public)
+        yield step.function(**_of_all_rows(step, view, label), **public)
         return
-    for block in view.blocks([] if label is None else [label]):
-        y = block.extra.get(label or "")
-        yield weighing(**_of_rows(step, view, block.X, y), **public)
+    for block in _of_blocks(step, view, label):
+        yield step.function(**block, **public)
+
+
+def _judged(step: Step, judge: WeightedRows, **given: Any) -> dict[str, Any]:
+    return judge.totals(step.function(**given))
 
 
 def _of_part(
@@ -71,25 +77,16 @@ def _of_part(
 ) -> dict[str, Any]:
     module, name = step
     importlib.import_module(module)
+    run = find_step(name)
     with np.errstate(all="ignore"):
-        return _by_blocks(find_step(name), view, label, {}, public)
+        return _added(run(**block, **public) for block in _of_blocks(run, view, label))
 
 
-def _by_blocks(
-    step: Step,
-    view: View,
-    label: str | None,
-    inputs: Mapping[str, Any],
-    public: Mapping[str, Any],
-) -> dict[str, Any]:
+def _added(found: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the arrays of all blocks by name, added."""
     totals: dict[str, Any] = {}
-    blocks = view.blocks([] if label is None else [label], sparse=step.sparse)
-    for number, block in enumerate(blocks):
-        given = {
-            **inputs,
-            **_of_rows(step, view, block.X, block.extra.get(label or "")),
-        }
-        for name, value in step(**given, **public).items():
+    for number, arrays in enumerate(found):
+        for name, value in arrays.items():
             # The first block's arrays may be views of the silo's rows.
             if number == 0:
                 totals[name] = value
@@ -101,13 +98,15 @@ def _by_blocks(
     return totals
 
 
-def _on_all_rows(
-    step: Step,
-    view: View,
-    label: str | None,
-    inputs: Mapping[str, Any],
-    public: Mapping[str, Any],
-) -> dict[str, Any]:
+def _of_blocks(step: Step, view: View, label: str | None) -> Iterator[dict[str, Any]]:
+    """Yield what the step reads of every block of rows."""
+    extra = [] if label is None else [label]
+    for block in view.blocks(extra, sparse=step.sparse):
+        yield _of_rows(step, view, block.X, block.extra.get(label or ""))
+
+
+def _of_all_rows(step: Step, view: View, label: str | None) -> dict[str, Any]:
+    """Return what the step reads of all rows together."""
     labels: list[Array] = []
     X = np.empty((view.n_rows, len(view.columns)))
     filled = 0
@@ -122,7 +121,7 @@ def _on_all_rows(
         if label is not None:
             labels.append(block.extra[label])
     y = None if label is None else np.concatenate(labels)
-    return dict(step(**inputs, **_of_rows(step, view, X, y), **public))
+    return _of_rows(step, view, X, y)
 
 
 def _of_rows(step: Step, view: View, X: Any, y: Any) -> dict[str, Any]:

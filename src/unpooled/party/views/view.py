@@ -491,16 +491,13 @@ class View:
         for block in self.table.blocks((), [label]):
             labels = block.extra[label].tolist()
             of_part = parts[block.start : block.start + len(labels)].tolist()
-            # A missing label (None, NaN) is no class; a step refuses it itself.
-            sizes.update(
-                (part, x)
-                for part, x in zip(of_part, labels, strict=True)
-                if x is not None and x == x
-            )
+            sizes.update(zip(of_part, labels, strict=True))
+        # A missing label (None, NaN) is no class; a step refuses it itself.
+        known = [(x, n) for (_, x), n in sizes.items() if x is not None and x == x]
         whole = Counter[object]()
-        for (_, x), n in sizes.items():
+        for x, n in known:
             whole[x] += n
-        return [(n, whole[x]) for (_, x), n in sizes.items()]
+        return [(n, whole[x]) for x, n in known]
 
     @cached_property
     def _origins(self) -> list[list[str]]:
