@@ -283,7 +283,8 @@ def planned_message(
     header |= {"kind": "plan", "parties": sorted(parties), "partition": partition}
     header["earlier"] = [list(columns) for columns in earlier]
     header["rho"] = rho
-    return encode(header | needs._asdict() | {"matched": matched}, arrays)
+    header |= {"complete": needs.complete, "varying": needs.varying}
+    return encode(header | {"matched": matched}, arrays)
 
 
 def add_rows_read(earlier: list[tuple[str, ...]], header: Mapping[str, Any]) -> None:
@@ -303,7 +304,7 @@ class _Answers:
     refusals : list of ((str, str, str), tuple of str)
         Party, step and rule, and the columns that the party names.
     notes : list of str
-        Sentences on columns that are constant in every silo.
+        Sentences on columns that are constant in every silo that has their rows.
     latency : float
         The shortest time that a reply took, in seconds; 0 where nothing was asked.
     """
@@ -345,11 +346,24 @@ def _answers(
                 refusals.append(((party, request.step, rule), columns))
             if carried := _names(reply.header.get("carried", [])):
                 coordinator.told_carried[party] = carried
-        constant = [
-            _names(reply.header.get("constant", []))
-            for reply in replies.messages.values()
-        ]
-        if everywhere := [c for c in constant[0] if all(c in one for one in constant)]:
+        constant = {
+            party: [
+                name
+                for name in _names(reply.header.get("constant", []))
+                if name not in needs.except_of
+            ]
+            for party, reply in replies.messages.items()
+        }
+        if coordinator.partition == "columns":
+            # A silo has all values of its columns, so these vary nowhere.
+            refusals += [
+                ((party, request.step, "constant_columns"), tuple(own))
+                for party, own in constant.items()
+                if own
+            ]
+            continue
+        first = next(iter(constant.values()))
+        if everywhere := [c for c in first if all(c in o for o in constant.values())]:
             model = request.step.rpartition(".")[0]
             notes.append(
                 f"Constant in every silo: {listing(everywhere)}. Unless its values "
