@@ -1,5 +1,7 @@
 """Linear regression where parties have other columns of the same people."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -588,3 +590,20 @@ def test_a_study_with_a_constant_predictor_ends_at_its_plan(tmp_path):
     assert "p2, columns: 'e'" in " ".join(shown.stdout.split())
     assert "constant_columns" in ran.stderr
     assert not (tmp_path / "runs").exists(), "something may have left"
+
+
+def test_the_plan_says_how_many_people_its_numbers_take():
+    """A silo counts the numbers of all silos' totals about its own few columns."""
+    rules = {"allow_row_level": True, "allow_disclosed": True, "max_leverage": 1.0}
+
+    def federation(n):
+        return by_columns(made(n), "three", policy=rules)
+
+    plan = up.plan(up.LinearRegression(), federation(400), "y")
+    assert "p0, with 2 of 7, allows them by a share of 0.33" in plan.opened
+    least = int(re.findall(r"from ([\d,]+) people", plan.opened)[0].replace(",", ""))
+
+    up.LinearRegression().fit(federation(least), "y")
+    # Whole people: a silo rounds the cells of its columns down.
+    with pytest.raises(ReleaseRefusedError, match="max_released_share"):
+        up.LinearRegression().fit(federation(least - 2), "y")

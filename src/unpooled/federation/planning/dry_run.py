@@ -451,6 +451,7 @@ def plan(
         notes=(*dry.notes, *said.notes),
         latency=said.latency,
         n_columns=len(federation.feature_names),
+        columns_at=columns_at(federation),
         explanations={
             (party, rule): more
             for (party, _, rule), _ in said.refusals
@@ -461,6 +462,13 @@ def plan(
         return planned
     others = _other_ways(model, federation, y, rows, planned)
     return replace(planned, notes=(*planned.notes, *others))
+
+
+def columns_at(federation: Federation) -> dict[str, int]:
+    """Return how many columns each silo has of its own; empty by rows."""
+    if federation.partition == "rows":
+        return {}
+    return {party: len(own) for party, own in federation.columns_of.items()}
 
 
 def rounds_to_come(model: Any, federation: Federation, y: Any) -> tuple[int, float]:
