@@ -349,3 +349,29 @@ def test_p_values_are_in_sight_beside_long_numbers(browser, address_of, width):
     # Nor does the page itself scroll sideways.
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.close()
+
+
+@pytest.mark.parametrize("width", [400, 560, 700, 900, 1280])
+def test_no_table_of_a_logistic_regression_scrolls(browser, tmp_path, width):
+    rng = np.random.default_rng(3)
+    names = ["mean fractal dimension", "worst smoothness", "radius"]
+    tables = {
+        name: pd.DataFrame({"kind": rng.integers(0, 2, 60)}).assign(
+            **{column: rng.normal(-3.0, 0.3, 60) for column in names}
+        )
+        for name in "abc"
+    }
+    federation = up.simulate(tables, label="kind", policy=up.Policy.open())
+    model = up.LogisticRegression().fit(federation)
+    path = report(model, federation, tmp_path / "report.html")
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    page.goto(path.as_uri())
+    # What is folded is read too.
+    page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+
+    hidden = """() => [...document.querySelectorAll('.scroll')]
+      .filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.ariaLabel)"""
+    assert page.evaluate(hidden) == []
+    # Coefficients have their intervals, and the ratios stand once, with theirs.
+    assert page.locator("th:has-text('Odds ratio')").count() == 1
+    page.close()

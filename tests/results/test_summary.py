@@ -72,6 +72,25 @@ def test_frames_without_pandas_name_the_remedy(pca, monkeypatch):
         pca.summary().to_frame()
 
 
+def test_what_returns_a_frame_says_so_before_it_asks_silos(monkeypatch):
+    rows = np.random.default_rng(0).standard_normal((60, 2))
+    federation = up.simulate(up.partition_rows(rows, 3), policy=up.Policy.open())
+    regression = up.LinearRegression().fit(federation, "x1")
+    correlation = up.Correlation().fit(federation)
+    before = len(federation.ledger)
+    monkeypatch.setitem(sys.modules, "pandas", None)
+
+    for call in (
+        lambda: up.quantiles(federation),
+        regression.conf_int,
+        correlation.to_frame,
+        federation.ledger.to_frame,
+    ):
+        with pytest.raises(DataError, match="pip install pandas"):
+            call()
+    assert len(federation.ledger) == before
+
+
 def test_a_notebook_shows_pictures_and_no_markup_of_others(pca):
     page = Page(pca.summary()._repr_html_())
 

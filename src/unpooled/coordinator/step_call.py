@@ -52,10 +52,14 @@ class Needs(NamedTuple):
         It takes no missing cells.
     varying : bool
         It takes no column that is constant over the rows of all silos.
+    except_of : tuple of str
+        Columns that may be constant all the same, such as a response. Silos are not
+        told them.
     """
 
     complete: bool = False
     varying: bool = False
+    except_of: tuple[str, ...] = ()
 
 
 _NOTHING = Needs()

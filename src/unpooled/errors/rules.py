@@ -208,7 +208,8 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "constant_columns": (
             "a column has the same value in all rows of the silo",
-            "Leave the column out with select, unless it differs between silos.",
+            "Leave the column out with select. Where silos have the same columns, one "
+            "that differs between silos may stay.",
         ),
         "missing_labels": (
             "some rows have no label",

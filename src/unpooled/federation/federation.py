@@ -392,8 +392,11 @@ class Federation:
             for watch in getattr(self.coordinator, "watchers", ()):
                 watched.enter_context(watch(model, method, self, arguments))
             self.coordinator.enter(partial(call_of, model, method, self, arguments))
-            needs = model.needs() if hasattr(model, "needs") else Needs()
-            self.coordinator.needs = needs
+            self.coordinator.needs = (
+                model.needs(self.partition, arguments.get("y"))
+                if hasattr(model, "needs")
+                else Needs()
+            )
             try:
                 yield self
             finally:

@@ -16,12 +16,14 @@ def checked_seed(seed: Any) -> int:
     return int(seed)
 
 
-def fold_rows(n: int, seed: int) -> list[tuple[Rows, Rows]]:
+def fold_rows(n: Any, seed: int) -> list[tuple[Rows, Rows]]:
     """Return (train, test) for each of n folds; seed -1 deals blocks in their order."""
-    if int(n) != n or not 2 <= n <= MOST_BLOCKS:
+    whole = isinstance(n, int | float | np.number) and int(n) == n
+    if not whole or not 2 <= n <= MOST_BLOCKS:
         raise DataError(
             f"n={n!r} folds; choose a whole number of at least 2 and at most "
-            f"{MOST_BLOCKS}, the number of blocks that a silo cuts its rows into."
+            f"{MOST_BLOCKS}, the number of blocks that a silo cuts its rows into. The "
+            f"silos make the folds, stratified by the label; no splitter does."
         )
     n = int(n)
     return [

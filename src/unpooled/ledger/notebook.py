@@ -38,14 +38,20 @@ def html_table(caption: str, head: Sequence[str], rows: Sequence[Sequence[Any]])
 
 def data_frame(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> "pd.DataFrame":
     """Return rows as a pandas data frame; raise where pandas is not installed."""
+    pd = pandas_if_installed()
+    return pd.DataFrame.from_records(list(rows), columns=list(head))
+
+
+def pandas_if_installed() -> Any:
+    """Return pandas, which no part of a fit needs; raise where it is not installed."""
     try:
-        import pandas as pd
+        import pandas
     except ImportError as missing:
         raise DataError(
             "Data frames need pandas, which is not installed. Install it with: pip "
             "install pandas."
         ) from missing
-    return pd.DataFrame.from_records(list(rows), columns=list(head))
+    return pandas
 
 
 def _cell(value: Any) -> str:

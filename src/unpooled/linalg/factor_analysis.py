@@ -31,6 +31,8 @@ _STATIONARY = 1e-9
 _NEWTON_STEPS = 30
 # Of a model that fits the correlations to rounding.
 _PERFECT = 1e-13
+# Relative rounding of f, of correlation matrices with condition numbers up to 1e6.
+_ROUNDING = 1e-9
 # A uniqueness this near to its bound, relatively, is at it.
 _AT_BOUND = 1e-6
 _WORST = 1e6
@@ -170,7 +172,11 @@ def _minimised(
         step = np.zeros(len(R))
         step[free] = scipy.linalg.solve(H, -g[free], assume_a="pos")
         new = np.maximum(theta + step, low)
-        if _value(R, new, k)[0] > f + 1e-12:
+        at, slope = _value(R, new, k)
+        # Small eigenvalues leave f fewer digits than its gradient, which therefore
+        # decides where two values of f differ by rounding.
+        nearer = _slope(new, slope, low) < _slope(theta, g, low)
+        if at > f + _ROUNDING * (1.0 + f) or not (at < f or nearer):
             break
         moved, theta = np.abs(new - theta).max(), new
         if moved <= 1e-14:
@@ -179,9 +185,14 @@ def _minimised(
     f, g = _value(R, theta, k)
     if f <= _PERFECT:
         return theta, _WORST  # uncorrelated columns fit along a ridge
-    if np.abs(np.where(theta > low, g, np.minimum(g, 0.0))).max() > _STATIONARY:
+    if (steepest := _slope(theta, g, low)) > _STATIONARY:
         raise ConvergenceError(
             "The likelihood of the factor model has no sharp maximum: its gradient "
-            f"stayed at {np.abs(g).max():.1e}. Choose fewer factors."
+            f"stayed at {steepest:.1e}. Choose fewer factors."
         )
     return theta, min(slack, _WORST)
+
+
+def _slope(theta: Float[Array, " p"], g: Float[Array, " p"], low: float) -> float:
+    """Return the largest derivative of f along which it could still decrease."""
+    return float(np.abs(np.where(theta > low, g, np.minimum(g, 0.0))).max())

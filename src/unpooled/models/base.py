@@ -53,6 +53,10 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
     _partitions = ("rows",)
     # Whether cells of rows may be missing.
     _missing = False
+    # Partitions on which a constant column makes a fit fail, if it does on any, and
+    # whether a column that is predicted may be constant.
+    _varying_on: tuple[str, ...] = ("rows",)
+    _constant_response = False
     # Whether columns of categories may be among those it reads.
     _reads_categories = False
     # Partitions on which `transform` of a federation gives a view of it. Elsewhere it
@@ -133,9 +137,22 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
         """
         return hasattr(cls, "transform") and partition in cls._gives_views
 
-    def needs(self) -> Needs:
-        """Return what the model needs of the cells of its columns, for plans."""
-        return Needs(complete=not self._missing, varying=self._needs_variation())
+    def needs(self, partition: str, y: Any = None) -> Needs:
+        """Return what the model needs of the cells of its columns, for plans.
+
+        Parameters
+        ----------
+        partition : {"rows", "columns"}
+            Of the federation that it is fitted on.
+        y : str or list of str, optional
+            As of `fit`.
+        """
+        spared = [] if y is None or not self._constant_response else y
+        return Needs(
+            complete=not self._missing,
+            varying=self._needs_variation() and partition in self._varying_on,
+            except_of=tuple([spared] if isinstance(spared, str) else spared),
+        )
 
     def _needs_variation(self) -> bool:
         """Return whether a column that is constant over all silos makes a fit fail."""

@@ -35,19 +35,35 @@ def counted(n: int, one: str, many: str | None = None) -> str:
     return f"{n:,} {one if n == 1 else many or one + 's'}"
 
 
-def number(x: float) -> str:
-    """Return a measured number with four significant digits."""
+def number(x: float, digits: int = 4) -> str:
+    """Return a measured number with so many significant digits."""
     if not math.isfinite(x):
         return "none" if math.isnan(x) else str(x)
     if x == 0:
         return "0"
     exponent = math.floor(math.log10(abs(x)))
     if -4 <= exponent < 6:
-        text = f"{x:,.{max(3 - exponent, 0)}f}"
+        text = f"{x:,.{max(digits - 1 - exponent, 0)}f}"
     else:
-        mantissa, _, power = f"{x:.3e}".partition("e")
+        mantissa, _, power = f"{x:.{digits - 1}e}".partition("e")
         text = f"{mantissa} × 10{str(int(power)).translate(_RAISED)}"
     return text.replace("-", "−")
+
+
+def known_to(x: float, error: float) -> str:
+    """Return a number that may be wrong by `error`, without digits beyond it."""
+    if x == 0 or not (math.isfinite(x) and 0 < error < math.inf):
+        return number(x)
+    place = math.floor(math.log10(error))
+    if place < math.floor(math.log10(abs(x))) - 4:
+        return number(x)
+    # Divided by a power of ten where it is a whole number, which is exact.
+    step = 10 ** abs(place)
+    rounded = round(x / step) * step if place >= 0 else round(x * step) / step
+    if rounded == 0:
+        return "0"
+    size = math.floor(math.log10(abs(rounded)))
+    return number(rounded, min(max(size - place + 1, 1), 4))
 
 
 def probability(p: float) -> str:

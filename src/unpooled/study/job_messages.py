@@ -145,6 +145,10 @@ def plan_of(record: Mapping[str, Any]) -> Plan:
             notes=tuple(map(str, record["notes"])),
             latency=float(record["latency"]),
             n_columns=int(record.get("n_columns", 0)),
+            columns_at={
+                str(party): int(own)
+                for party, own in record.get("columns_at", {}).items()
+            },
             refused_columns=tuple(
                 tuple(map(str, names)) for names in record.get("refused_columns", ())
             ),

@@ -1,6 +1,8 @@
 """The first table of a paper equals tableone's, SciPy's and pandas' of pooled rows."""
 
 import itertools
+import math
+import re
 import warnings
 
 import numpy as np
@@ -189,6 +191,27 @@ def test_heart_disease_over_four_silos():
     hidden = np.isnan(model.category_counts_[:-1, 1, 0])
     assert hidden[small.between(1, 4)].all()
     assert hidden.sum() >= 2
+
+
+def test_medians_are_printed_with_the_digits_that_they_are_known_to(found):
+    model = found[1]
+    (exhibit,) = model.summary().exhibits
+    shown = exhibit.on_pages[0]
+    cells = {row[0]: dict(zip(shown.columns, row, strict=True)) for row in shown.rows}
+    shorter = 0
+    for name in NUMBERS:
+        j = model.columns_.index(name)
+        for i, group in enumerate(model.groups_):
+            line = cells[f"{name}, median [quartiles]"]
+            text = next(t for c, t in line.items() if c.heading.startswith(group))
+            printed = re.findall(r"[−\d.]+", text)
+            errors = model.quartile_errors_[[1, 0, 2], i, j]
+            for number, error in zip(printed, errors, strict=True):
+                places = len(number.partition(".")[2])
+                # The last digit is the first one of the error, or above it.
+                assert places <= max(-math.floor(math.log10(error)), 0), (text, error)
+                shorter += len(number.lstrip("−").replace(".", "")) < 4
+    assert shorter, "all had four digits"
 
 
 def test_forms_for_papers(found):

@@ -6,6 +6,7 @@ import pytest
 import sklearn.decomposition
 from factor_analyzer import Rotator
 from numpy.testing import assert_allclose
+from sklearn.datasets import load_breast_cancer
 from statsmodels.multivariate.factor import Factor
 
 import unpooled as up
@@ -150,6 +151,34 @@ def test_heywood_cases_are_named():
     assert ours.heywood_ == ["a"]
     assert_allclose(ours.uniqueness_[0], 0.005)
     assert "Heywood cases: a." in " ".join(str(ours.summary()).split())
+
+
+@pytest.mark.parametrize("follow", [False, True])
+@pytest.mark.parametrize("k", [1, 2, 4])
+def test_nearly_collinear_columns(k, follow):
+    """30 columns with a condition number of 1e5, such as radius, perimeter and area."""
+    Z = load_breast_cancer().data
+    policy = up.Policy.open()
+    federation = up.simulate(up.partition_rows(Z, 3), policy=policy, follow=follow)
+
+    ours = up.FactorAnalysis(k).fit(federation)
+
+    # The gradient in the uniquenesses, diag(Σ⁻¹ (Σ - R) Σ⁻¹) by Lawley and Maxwell,
+    # vanishes where they are free, and at the bound it points out of it.
+    R, spread = np.corrcoef(Z.T), Z.std(axis=0)
+    Sigma = ours.get_covariance() / np.outer(spread, spread)
+    inverse = np.linalg.inv(Sigma)
+    gradient = np.diag(inverse @ (Sigma - R) @ inverse) * ours.uniqueness_
+    bound = np.isclose(ours.uniqueness_, 0.005, rtol=1e-6)
+    assert len(ours.heywood_) == bound.sum() == {1: 0, 2: 2, 4: 3}[k]
+    # 1e-9 where the fit stops; the inverse's rounding is about as large.
+    assert np.abs(gradient[~bound]).max() < 1e-8
+    assert (gradient[bound] > 0).all()
+    if k == 1:
+        theirs = sklearn.decomposition.FactorAnalysis(
+            1, tol=1e-10, max_iter=10**4, svd_method="lapack"
+        ).fit((Z - Z.mean(axis=0)) / spread)
+        assert_allclose(ours.uniqueness_, theirs.noise_variance_, atol=1e-5)
 
 
 def test_uncorrelated_columns_fit_exactly():

@@ -13,6 +13,8 @@ import sklearn.model_selection
 import sklearn.preprocessing
 from numpy.testing import assert_allclose
 from sklearn.base import clone
+from sklearn.metrics import accuracy_score, make_scorer
+from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
 
 import unpooled as up
@@ -346,6 +348,11 @@ def test_what_cannot_be_done_is_refused_by_name():
 
     with pytest.raises(DataError, match="scoring='f1'; choose among accuracy"):
         up.cross_validate(up.PCA(2), federation, scoring="f1")
+    for scoring in (make_scorer(accuracy_score), {"mine": "accuracy"}, [None]):
+        with pytest.raises(DataError, match=r"scoring=.*; choose among accuracy"):
+            up.cross_validate(up.PCA(2), federation, scoring=scoring)
+    with pytest.raises(DataError, match=r"StratifiedKFold\(.*The silos make the folds"):
+        up.cross_validate(up.PCA(2), federation, cv=StratifiedKFold(3))
     with pytest.raises(DataError, match="A StandardScaler has no score"):
         up.cross_validate(up.StandardScaler(), federation)
     with pytest.raises(DataError, match="n=1 folds"):

@@ -169,3 +169,44 @@ def test_a_plan_has_the_rounds_that_a_search_takes(grid):
     assert planned.rounds == len({line.round for line in federation.ledger})
     steps = {line.step for line in planned.releases}
     assert steps == {line.step for line in federation.ledger}
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_steps_are_parameters_too(follow):
+    """Each fold fits a step of its own, though the grid has one object."""
+    federation = federated(follow=follow)
+    ours, theirs = pipelines()
+    grid: Any = {"scale": ["passthrough", up.StandardScaler()]}
+
+    found = up.GridSearchCV(ours, grid, cv=3, scoring="neg_log_loss")
+    found.fit(federation, "kind")
+
+    X, y = pooled_rows(federation)
+    pooled = {"scale": ["passthrough", sklearn.preprocessing.StandardScaler()]}
+    expected = sklearn.model_selection.GridSearchCV(
+        theirs, pooled, cv=pooled_folds(federation, 3), scoring="neg_log_loss"
+    ).fit(X, y)
+    for k in range(3):
+        name = f"split{k}_test_score"
+        assert_allclose(found.cv_results_[name], expected.cv_results_[name], **CLOSE)
+    assert not hasattr(grid["scale"][1], "mean_"), "the grid's own object was fitted"
+
+
+@pytest.mark.parametrize("scoring", [None, "neg_log_loss", "balanced_accuracy"])
+def test_arrays_are_scored_as_the_federation_is(scoring):
+    federation = federated()
+    search = up.GridSearchCV(pipelines()[0], GRID, cv=3, scoring=scoring)
+    search.fit(federation, "kind")
+    X, y = pooled_rows(federation)
+
+    assert_allclose(search.score(X, y), search.score(federation, "kind"), **CLOSE)
+
+
+def test_likelihoods_of_arrays():
+    federation = federated().select(list("abcd"))
+    search = up.GridSearchCV(
+        up.PCA(1), {"n_components": [1, 2]}, cv=3, scoring="log_likelihood"
+    ).fit(federation)
+    X, _ = pooled_rows(federation)
+
+    assert_allclose(search.score(X), search.score(federation), **CLOSE)

@@ -1,5 +1,7 @@
 """Linear regression where parties have other columns of the same people."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,6 +12,7 @@ from numpy.testing import assert_allclose
 from sklearn.pipeline import make_pipeline
 
 import unpooled as up
+from command_line import call
 from party_views import chosen
 from unpooled.errors import DataError, ReleaseRefusedError, StudyError
 from unpooled.models.regression.linear_columns import (
@@ -521,3 +524,86 @@ COLUMNS = {"y": ["f"], "partition": "columns", "generate_only": True}
 )
 def test_convention(check):
     check()
+
+
+def constant_in_one(**changed):
+    X = made().assign(**changed)
+    return by_columns(X, "three")
+
+
+def test_a_plan_refuses_a_predictor_that_is_constant_at_its_silo():
+    federation = constant_in_one(e=3.0)
+
+    plan = up.plan(up.LinearRegression(), federation, "y")
+
+    assert {(party, rule) for party, _, rule in plan.refusals} == {
+        ("p2", "constant_columns")
+    }
+    assert set(plan.refused_columns) == {("e",)}
+    with pytest.raises(DataError, match="constant or collinear"):
+        up.LinearRegression().fit(federation, "y")
+
+
+@pytest.mark.parametrize(
+    ("model", "y"), [(up.Ridge(), "y"), (up.CCA(1), None), (up.PCA(2), None)]
+)
+def test_no_plan_refuses_a_constant_column_that_the_fit_takes(model, y):
+    federation = constant_in_one(e=3.0)
+
+    assert up.plan(model, federation, y).refusals == ()
+    model.fit(federation, y)
+
+
+@pytest.mark.parametrize("y", ["y", ["y"]])
+def test_a_response_may_be_constant_in_plan_and_fit(y):
+    federation = constant_in_one(y=3.0)
+
+    assert up.plan(up.LinearRegression(), federation, y).refusals == ()
+    assert_allclose(up.LinearRegression().fit(federation, y).intercept_, 3.0)
+
+
+def test_a_plan_by_rows_notes_a_constant_predictor_and_no_response():
+    X = made().assign(e=3.0, y=2.0)
+    federation = up.simulate(up.partition_rows(X, 3), policy=up.Policy.open())
+
+    (note,) = up.plan(up.LinearRegression(), federation, "y").notes
+    assert note.startswith("Constant in every silo: 'e'. ")
+
+
+def test_a_study_with_a_constant_predictor_ends_at_its_plan(tmp_path):
+    X = made().assign(e=3.0)
+    parties = ""
+    for i, names in enumerate(SPLITS["three"]):
+        X[names].to_csv(tmp_path / f"p{i}.csv", index=False)
+        parties += f'[parties.p{i}]\nsource = "p{i}.csv"\n'
+    text = (
+        '[study]\nname = "same"\npartition = "columns"\naligned = true\n'
+        f"{parties}[policy]\nallow_row_level = true\nmax_leverage = 1.0\n"
+        '[[steps]]\nmodel = "LinearRegression"\ny = "y"\n'
+    )
+    (tmp_path / "study.toml").write_text(text)
+
+    shown = call("plan", tmp_path / "study.toml", width=200)
+    ran = call("run", tmp_path / "study.toml", width=200)
+
+    assert shown.exit_code == ran.exit_code == 1
+    assert "p2, columns: 'e'" in " ".join(shown.stdout.split())
+    assert "constant_columns" in ran.stderr
+    assert not (tmp_path / "runs").exists(), "something may have left"
+
+
+def test_the_plan_says_how_many_people_its_numbers_take():
+    """A silo counts the numbers of all silos' totals about its own few columns."""
+    rules = {"allow_row_level": True, "allow_disclosed": True, "max_leverage": 1.0}
+
+    def federation(n):
+        return by_columns(made(n), "three", policy=rules)
+
+    plan = up.plan(up.LinearRegression(), federation(400), "y")
+    assert "p0, with 2 of 7, allows them by a share of 0.33" in plan.opened
+    least = int(re.findall(r"from ([\d,]+) people", plan.opened)[0].replace(",", ""))
+
+    up.LinearRegression().fit(federation(least), "y")
+    # Whole people: a silo rounds the cells of its columns down.
+    with pytest.raises(ReleaseRefusedError, match="max_released_share"):
+        up.LinearRegression().fit(federation(least - 2), "y")

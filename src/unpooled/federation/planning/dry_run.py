@@ -283,7 +283,8 @@ def planned_message(
     header |= {"kind": "plan", "parties": sorted(parties), "partition": partition}
     header["earlier"] = [list(columns) for columns in earlier]
     header["rho"] = rho
-    return encode(header | needs._asdict() | {"matched": matched}, arrays)
+    header |= {"complete": needs.complete, "varying": needs.varying}
+    return encode(header | {"matched": matched}, arrays)
 
 
 def add_rows_read(earlier: list[tuple[str, ...]], header: Mapping[str, Any]) -> None:
@@ -303,7 +304,7 @@ class _Answers:
     refusals : list of ((str, str, str), tuple of str)
         Party, step and rule, and the columns that the party names.
     notes : list of str
-        Sentences on columns that are constant in every silo.
+        Sentences on columns that are constant in every silo that has their rows.
     latency : float
         The shortest time that a reply took, in seconds; 0 where nothing was asked.
     """
@@ -345,11 +346,24 @@ def _answers(
                 refusals.append(((party, request.step, rule), columns))
             if carried := _names(reply.header.get("carried", [])):
                 coordinator.told_carried[party] = carried
-        constant = [
-            _names(reply.header.get("constant", []))
-            for reply in replies.messages.values()
-        ]
-        if everywhere := [c for c in constant[0] if all(c in one for one in constant)]:
+        constant = {
+            party: [
+                name
+                for name in _names(reply.header.get("constant", []))
+                if name not in needs.except_of
+            ]
+            for party, reply in replies.messages.items()
+        }
+        if coordinator.partition == "columns":
+            # A silo has all values of its columns, so these vary nowhere.
+            refusals += [
+                ((party, request.step, "constant_columns"), tuple(own))
+                for party, own in constant.items()
+                if own
+            ]
+            continue
+        first = next(iter(constant.values()))
+        if everywhere := [c for c in first if all(c in o for o in constant.values())]:
             model = request.step.rpartition(".")[0]
             notes.append(
                 f"Constant in every silo: {listing(everywhere)}. Unless its values "
@@ -437,6 +451,7 @@ def plan(
         notes=(*dry.notes, *said.notes),
         latency=said.latency,
         n_columns=len(federation.feature_names),
+        columns_at=columns_at(federation),
         explanations={
             (party, rule): more
             for (party, _, rule), _ in said.refusals
@@ -447,6 +462,13 @@ def plan(
         return planned
     others = _other_ways(model, federation, y, rows, planned)
     return replace(planned, notes=(*planned.notes, *others))
+
+
+def columns_at(federation: Federation) -> dict[str, int]:
+    """Return how many columns each silo has of its own; empty by rows."""
+    if federation.partition == "rows":
+        return {}
+    return {party: len(own) for party, own in federation.columns_of.items()}
 
 
 def rounds_to_come(model: Any, federation: Federation, y: Any) -> tuple[int, float]:

@@ -40,6 +40,8 @@ class Plan:
         for their rules; 0 where they were not.
     n_columns : int
         Number of columns that the fit reads; 0 where it is not known.
+    columns_at : mapping of str to int
+        On a column partition, how many columns each silo has; else empty.
     explanations : mapping of (str, str) to str
         By party and rule, the silo's own numbers behind a refusal. Only where silos are
         simulated: they tell, for instance, how many rows a silo has.
@@ -60,6 +62,7 @@ class Plan:
     notes: tuple[str, ...] = ()
     latency: float = 0.0
     n_columns: int = 0
+    columns_at: Mapping[str, int] = field(default_factory=dict)
     explanations: Mapping[tuple[str, str], str] = field(default_factory=dict)
     refused_columns: tuple[tuple[str, ...], ...] = ()
     libraries: Mapping[str, str] = field(default_factory=dict)
@@ -123,11 +126,25 @@ class Plan:
         after = "" if privacy is None else f" {privacy}"
         if not self.n_columns or numbers == "0":
             return f"Opens {numbers} numbers.{after}"
+        if self.columns_at:
+            return f"Opens {numbers} numbers{self._of_people()}{after}"
         each = self.numbers / self.n_columns
         return (
             f"Opens {numbers} numbers, {each:,.1f} for each of "
             f"{self.n_columns:,} columns: a share of {SHARE} of the cells where the "
             f"silos have {math.ceil(each / SHARE):,} rows in all.{after}"
+        )
+
+    def _of_people(self) -> str:
+        """Return how many people it takes where each silo counts about own columns."""
+        party, own = min(self.columns_at.items(), key=lambda item: item[1])
+        # A total is about a column at least of each other silo too.
+        each = self.numbers / (own + len(self.parties) - 1)
+        return (
+            f", which each silo counts about its own columns: {party}, with "
+            f"{own:,} of {self.n_columns:,}, allows them by a share of {SHARE} from "
+            f"{math.ceil(each / SHARE):,} people on, or from more where folds of them "
+            f"are fitted."
         )
 
     def to_frame(self) -> "pd.DataFrame":

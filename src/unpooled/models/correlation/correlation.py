@@ -35,6 +35,7 @@ from sklearn.utils.validation import check_is_fitted
 from unpooled.arrays import Array, Float, Int
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
+from unpooled.ledger.notebook import pandas_if_installed
 from unpooled.linalg.correlations import inverse_correlations
 from unpooled.linalg.group_tests import adjusted
 from unpooled.linalg.moments import column_sums
@@ -309,7 +310,7 @@ class Correlation(FederatedEstimator):
 
     def to_frame(self) -> Any:
         """Return the correlations as a pandas data frame, columns by columns."""
-        import pandas as pd
+        pd = pandas_if_installed()
 
         check_is_fitted(self)
         names = vars(self).get("feature_names_in_")

@@ -110,7 +110,7 @@ class FAMD(MultipleFactors):
     }
     _exhibits = famd_exhibits
 
-    def needs(self) -> Needs:
+    def needs(self, partition: str, y: Any = None) -> Needs:
         """Return what the model needs of the cells of its columns, for plans."""
         # Cells of categories may be missing, and `_missing` lets such rows pass.
         return Needs(complete=True)

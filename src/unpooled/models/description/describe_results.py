@@ -7,7 +7,7 @@ import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.results.exhibits import Column, Exhibit, Table
-from unpooled.results.formats import number, per_cent, probability
+from unpooled.results.formats import known_to, number, per_cent, probability
 
 if TYPE_CHECKING:
     from unpooled.models.description.describe import Describe
@@ -208,7 +208,7 @@ def _medians(quartiles: Float[Array, "3 g"], errors: Float[Array, "3 g"]) -> lis
     """Return a cell for each group, withheld where one of its quartiles is."""
     cells = []
     for own, error in zip(quartiles.T, errors.T, strict=True):
-        low, middle, high = map(_known, own, error)
+        low, middle, high = map(known_to, own.tolist(), error.tolist())
         cells.append(_cell(f"{middle} [{low}, {high}]", error.sum()))
     return cells
 
@@ -226,14 +226,6 @@ def _label(model: "Describe", place: int, k: int) -> str | int:
     """Return what a category is called; what is in no other one is "other"."""
     names = model.categories_[place]
     return names[k] if k < len(names) else "other"
-
-
-def _known(value: float, error: float) -> str:
-    """Return a number without the digits that its error makes worthless."""
-    if np.isnan(error) or not error:
-        return number(value)
-    step = 10.0 ** np.floor(np.log10(error))
-    return number(float(np.rint(value / step) * step))
 
 
 def _cell(text: str, value: float) -> str:

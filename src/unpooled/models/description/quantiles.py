@@ -28,6 +28,7 @@ from sklearn.utils.validation import check_is_fitted
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
+from unpooled.ledger.notebook import pandas_if_installed
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.description import column_quantiles, quantile_comparisons
 from unpooled.models.description.quantiles_results import quantiles_exhibits
@@ -272,7 +273,7 @@ class Quantiles(FederatedEstimator):
 
     def to_frame(self) -> Any:
         """Return a pandas data frame of quantiles, probabilities by columns."""
-        import pandas as pd
+        pd = pandas_if_installed()
 
         check_is_fitted(self)
         index = pd.Index(self.probabilities_, name="probability")
@@ -312,6 +313,8 @@ def quantiles(
         Probabilities by columns. A missing number stands where fewer than `min_rows`
         values lie at or beyond a quantile.
     """
+    # Before silos are asked for what could not be shown.
+    pandas_if_installed()
     model = Quantiles(
         probabilities,
         comparison=comparison,

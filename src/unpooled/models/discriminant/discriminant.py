@@ -42,6 +42,7 @@ from sklearn.utils.validation import check_is_fitted
 from unpooled.arrays import Array, Float, Int, Shaped
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
+from unpooled.ledger.notebook import pandas_if_installed
 from unpooled.linalg.dgep import DGEP
 from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.generalized_eigen import leading_pencil_pairs, solved
@@ -584,7 +585,7 @@ class LinearDiscriminantAnalysis(
             After a fit that does not determine them: with `shrinkage` or `priors`, or
             one-shot.
         """
-        import pandas as pd
+        pd = pandas_if_installed()
 
         check_is_fitted(self)
         if "eigenvalues_" not in vars(self):

@@ -331,13 +331,27 @@ def _details(scores: Iterable[str]) -> dict[str, Callable[..., Any]]:
 
 
 def _n_planned(estimator: Any, candidate: Candidate) -> int:
-    model = last_step(clone(estimator).set_params(**candidate))
+    model = last_step(with_parameters(estimator, candidate))
     return model._n_planned() if isinstance(model, FederatedEstimator) else 2
 
 
 def _fitted(estimator: Any, candidate: Candidate, y: Any, train: Federation) -> Any:
-    model = clone(estimator).set_params(**candidate)
-    return model.fit(train, y)
+    return with_parameters(estimator, candidate).fit(train, y)
+
+
+def with_parameters(estimator: Any, candidate: Candidate) -> Any:
+    """Return an unfitted copy of an estimator with the parameters of a candidate.
+
+    Parameters
+    ----------
+    estimator : estimator or Pipeline
+        Copied.
+    candidate : mapping of str to object
+        Values that are estimators, as of a Pipeline's step, are copied too: folds are
+        fitted side by side, each its own.
+    """
+    values = {name: clone(value, safe=False) for name, value in candidate.items()}
+    return clone(estimator).set_params(**values)
 
 
 def _scored(

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, MetaEstimatorMixin
+from sklearn.metrics import get_scorer
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -13,8 +14,11 @@ from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.models.base import check_federation
-from unpooled.models.model_selection.cross_validation import CrossValidation
-from unpooled.models.model_selection.scoring import OWN, scorers
+from unpooled.models.model_selection.cross_validation import (
+    CrossValidation,
+    with_parameters,
+)
+from unpooled.models.model_selection.scoring import LIKELIHOOD, OWN, scorers
 
 
 def _delegates(name: str) -> Any:
@@ -150,7 +154,7 @@ class GridSearchCV(MetaEstimatorMixin, BaseEstimator):
             self.best_score_ = float(mean[self.best_index_])
             self.best_params_ = candidates[self.best_index_]
         if self.refit:
-            best = clone(self.estimator).set_params(**self.best_params_)
+            best = with_parameters(self.estimator, self.best_params_)
             self.best_estimator_ = best.fit(X, *([] if y is None else [y]))
         return self
 
@@ -205,21 +209,25 @@ class GridSearchCV(MetaEstimatorMixin, BaseEstimator):
         Parameters
         ----------
         X : Federation or (n, p) array-like
-            New rows; of an array the model's own score.
+            New rows; arrays are scored by scikit-learn's score of that name.
         y : str, sequence of str or (n,) array-like
             As of the model's `score`.
         """
         best = self._best()
-        if not isinstance(X, Federation):
-            return best.score(X, y)
         by_name = scorers(self.scoring)
-        return by_name[str(self._deciding(list(by_name)))](best, X, y)
+        decides = str(self._deciding(list(by_name)))
+        if isinstance(X, Federation):
+            return by_name[decides](best, X, y)
+        name = self.scoring if decides == OWN else decides
+        if name is None or name == LIKELIHOOD:
+            return best.score(X) if y is None else best.score(X, y)
+        return float(get_scorer(name)(best, X, y))
 
 
 def _check_candidates(estimator: Any, candidates: Sequence[Mapping[str, Any]]) -> None:
     for candidate in candidates:
         try:
-            clone(estimator).set_params(**candidate)
+            with_parameters(estimator, candidate)
         except ValueError as unknown:
             raise DataError(f"param_grid: {unknown}") from unknown
 

@@ -1,6 +1,6 @@
 """Scores by their names, as in scikit-learn: greater is better."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from types import MappingProxyType
 from typing import Any
 
@@ -56,6 +56,8 @@ def _log_likelihood(model: Any, rows: Federation, y: Any) -> float:
 
 # The score of the model itself: accuracy, R² or mean log-likelihood.
 OWN = "score"
+# The one that scikit-learn has no name for.
+LIKELIHOOD = "log_likelihood"
 SCORERS: Mapping[str, Scorer] = MappingProxyType(
     {
         "accuracy": lambda model, rows, y: accuracy_score(y, model.predict(rows)),
@@ -66,7 +68,7 @@ SCORERS: Mapping[str, Scorer] = MappingProxyType(
         "roc_auc": lambda model, rows, y: roc_auc_score(y, model.predict_proba(rows)),
         "r2": _r2,
         "neg_root_mean_squared_error": _neg_rmse,
-        "log_likelihood": _log_likelihood,
+        LIKELIHOOD: _log_likelihood,
     }
 )
 
@@ -91,9 +93,10 @@ def scorers(scoring: Any) -> dict[str, Scorer]:
     """
     if scoring is None:
         return {OWN: _own}
-    names = [scoring] if isinstance(scoring, str) else list(scoring)
-    unknown = [name for name in names if name not in SCORERS]
-    if unknown or not names or len(set(names)) != len(names):
+    several = isinstance(scoring, Sequence | Set) and not isinstance(scoring, str)
+    names: list[Any] = list(scoring) if several else [scoring]
+    known = all(isinstance(name, str) and name in SCORERS for name in names)
+    if not known or not names or len(set(names)) != len(names):
         raise DataError(
             f"scoring={scoring!r}; choose among {', '.join(SCORERS)}, each once, or "
             f"None for the model's own score."

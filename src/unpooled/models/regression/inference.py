@@ -24,6 +24,7 @@ import scipy.stats
 
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
+from unpooled.ledger.notebook import pandas_if_installed
 from unpooled.linalg.generalized_eigen import solved
 from unpooled.linalg.settled import by_nearness, settled
 from unpooled.models.base import input_names
@@ -183,7 +184,7 @@ class Inference:
         DataError
             When the fit has no standard errors, because of a penalty.
         """
-        import pandas as pd
+        pd = pandas_if_installed()
 
         if not 0.0 < alpha < 1.0:
             raise DataError(f"alpha={alpha!r} must lie between 0 and 1.")

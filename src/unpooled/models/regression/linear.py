@@ -92,6 +92,7 @@ class LeastSquares(RegressorMixin, FederatedEstimator):
     response_: str
 
     _partitions = ("rows", "columns")
+    _constant_response = True
     _computed = ("r2_", "rmse_", "r2_within_")
     _kept_by_silos = ("coef_",)
     _scored_by = ("r2", "neg_root_mean_squared_error")
@@ -482,6 +483,8 @@ class LinearRegression(LeastSquares, Inference):
         self.clusters = clusters
         self.site_effects = site_effects
         self.scores = scores
+
+    _varying_on = ("rows", "columns")
 
     def _needs_variation(self) -> bool:
         return True

@@ -84,7 +84,16 @@ def _coefficients(model: Any) -> Exhibit:
         tables = _by_class(column_names(model), names, functions, values)
         tables.append(table if has_errors else replace(table, place="files"))
     elif ratio and has_errors:
-        tables.append(_ratios(ratio, names, values[0], half[0]))
+        # The ratios have a table of their own, with their intervals: pages and
+        # terminals need them once.
+        narrow = [row[:-1] for row in rows]
+        tables = [
+            replace(table, place="files"),
+            replace(
+                table, name="shown", columns=heads[:-1], rows=narrow, place="pages"
+            ),
+            _ratios(ratio, names, values[0], half[0]),
+        ]
     return Exhibit("Coefficients", _sentences(model), tables, _forest(model, functions))
 
 
