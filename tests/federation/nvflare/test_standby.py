@@ -3,6 +3,7 @@
 import gc
 import json
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -58,6 +59,24 @@ def context(kit, program):
     place = Workspace(str(kit), site_name="va")
     fl_ctx.set_prop(FLContextKey.WORKSPACE_OBJECT, place, **private)
     return fl_ctx
+
+
+@pytest.mark.parametrize("launcher", PROGRAMS)
+def test_a_kit_s_folder_may_have_blanks_and_other_signs(tmp_path, launcher):
+    """NVFlare's own launchers write the folder into a line without quotes."""
+    kit = tmp_path / "Spital Zürich #1 'a'"
+    kit.mkdir()
+    fl_ctx = context(kit, PROGRAMS[launcher])
+    arguments = fl_ctx.get_prop(FLContextKey.JOB_PROCESS_ARGS)
+    arguments[JobProcessArgs.WORKSPACE] = ("-m", str(kit))
+    arguments[JobProcessArgs.OPTIONS] = ("--set", "secure_train=true  org=a")
+
+    words = shlex.split(launcher().get_command({}, fl_ctx), comments=True)
+
+    assert words == [
+        *(sys.executable, "-m", PROGRAMS[launcher], "-m", str(kit), "-n", "job"),
+        *("--set", "secure_train=true", "org=a"),
+    ]
 
 
 @pytest.fixture

@@ -35,7 +35,11 @@ from typing import Any, final
 
 from nvflare.apis.event_type import EventType
 from nvflare.apis.fl_constant import FLContextKey
-from nvflare.apis.job_launcher_spec import JobHandleSpec, JobReturnCode
+from nvflare.apis.job_launcher_spec import (
+    JobHandleSpec,
+    JobProcessArgs,
+    JobReturnCode,
+)
 from nvflare.app_common.job_launcher.process_launcher import (
     JOB_RETURN_CODE_MAPPING,
     ProcessJobLauncher,
@@ -43,9 +47,9 @@ from nvflare.app_common.job_launcher.process_launcher import (
 from nvflare.fuel.f3.stats_pool import HistPool, StatsPoolManager
 from nvflare.private.fed.client import fed_client_base
 from nvflare.utils.job_launcher_utils import (
-    generate_client_command,
-    generate_server_command,
+    get_client_job_args,
     get_credential_env,
+    get_server_job_args,
 )
 
 from unpooled.federation.nvflare.connected_cell import connected_cells
@@ -184,7 +188,7 @@ class ServerLauncher(StandbyLauncher):
 
     def get_command(self, job_meta: Any, fl_ctx: Any) -> str:
         """Return the command by which NVFlare starts the job's process."""
-        return generate_server_command(fl_ctx)
+        return _command(fl_ctx, get_server_job_args())
 
 
 @final
@@ -195,7 +199,20 @@ class SiloLauncher(StandbyLauncher):
 
     def get_command(self, job_meta: Any, fl_ctx: Any) -> str:
         """Return the command by which NVFlare starts the job's process."""
-        return generate_client_command(fl_ctx)
+        return _command(fl_ctx, get_client_job_args())
+
+
+def _command(fl_ctx: Any, names: list[str]) -> str:
+    """Return the line of NVFlare's own launchers, which do not quote a kit's folder."""
+    arguments = fl_ctx.get_prop(FLContextKey.JOB_PROCESS_ARGS)
+    words = [sys.executable]
+    for name in names:
+        if given := arguments.get(name):
+            flag, value = given
+            # Only the options are several words: key=value key=value.
+            several = name == JobProcessArgs.OPTIONS
+            words += [flag, *(str(value).split() if several else [str(value)])]
+    return shlex.join(words)
 
 
 @final
