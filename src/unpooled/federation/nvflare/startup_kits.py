@@ -181,7 +181,7 @@ def check_health(kit: Path) -> str:
     if kind_of(kit) == "coordinator":
         raise StudyError(
             f"{kit} is the coordinator's kit, which no process runs. Which silos are "
-            f"connected: unpooled desk --kit {kit}"
+            f"connected: unpooled desk --kit {shlex.quote(str(kit))}"
         )
     if is_locked(kit / _LOCK) is False:
         command = "serve" if kind_of(kit) == "server" else "silo start --kit"
@@ -350,7 +350,7 @@ def command_of(kit: Path) -> list[str]:
     if kind == "coordinator":
         raise StudyError(
             f"{kit} is the coordinator's kit. It is not started; studies are run with "
-            f"it: unpooled run STUDY --kit {kit}"
+            f"it: unpooled run STUDY --kit {shlex.quote(str(kit))}"
         )
     need_engine()
     if not (kit / "local" / "resources.json").is_file():
