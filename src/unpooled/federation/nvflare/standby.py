@@ -29,6 +29,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections import deque
 from pathlib import Path
 from typing import Any, final
@@ -45,6 +46,11 @@ from nvflare.app_common.job_launcher.process_launcher import (
     ProcessJobLauncher,
 )
 from nvflare.fuel.f3.stats_pool import HistPool, StatsPoolManager
+from nvflare.fuel.f3.streaming.byte_streamer import (
+    STREAM_ERROR_CONTEXT_TTL,
+    STREAM_RETRY_TIMEOUT,
+    ByteStreamer,
+)
 from nvflare.private.fed.client import fed_client_base
 from nvflare.utils.job_launcher_utils import (
     get_client_job_args,
@@ -175,6 +181,14 @@ def _forget_earlier_jobs() -> None:
         if isinstance(pool, HistPool):
             with pool.update_lock:
                 pool.cat_bins.clear()
+    # Where each message of the last five minutes went, for an error that comes back
+    # late. After a minute none does: NVFlare has given the message up.
+    late = time.monotonic() + STREAM_ERROR_CONTEXT_TTL - STREAM_RETRY_TIMEOUT
+    with ByteStreamer.map_lock:
+        contexts = ByteStreamer.error_context_map
+        for sent, context in tuple(contexts.items()):
+            if context.expires_at < late:
+                del contexts[sent]
     # Messages that were sent refer to themselves, and each holds a buffer of 1 MB: the
     # collector counts objects, and would come after many jobs.
     gc.collect()

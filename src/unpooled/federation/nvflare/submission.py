@@ -135,7 +135,13 @@ class Submission:
         try:
             with zipfile.ZipFile(packed) as archive:
                 archive.extractall(folder)
-        except (OSError, ValueError, zipfile.BadZipFile) as wrong:
+        except OSError as wrong:
+            raise AggregationError(
+                f"The results of job {job} cannot be written to {folder.parent}: "
+                f"{wrong.strerror or wrong}. The server has them: when that is "
+                f"mended, continue the study (resume)."
+            ) from wrong
+        except (ValueError, zipfile.BadZipFile) as wrong:
             raise AggregationError(
                 f"The results of job {job} cannot be read: {wrong}."
             ) from wrong
