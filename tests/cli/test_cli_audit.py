@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 from audit_command import Consortium, command, heart
 from unpooled.cli import app
+from unpooled.party.setup.pinning import unpin
 
 # Fixtures of another module.
 __all__ = ["heart"]
@@ -50,6 +51,26 @@ def test_verify_finds_any_edited_row(heart):
     database.close()
     assert "Entry 5 of the audit log" in command(heart, "log", "--verify", code=1)
     assert "none altered" in command(heart, "log", "--verify", silo="paris")
+
+
+def test_verify_says_that_no_key_is_known(heart):
+    heart.fit()
+    silo = heart.silo("rome")
+    unpin(silo.roster, "rome")
+
+    said = command(heart, "log", "--verify", code=1)
+
+    assert "does not have rome, so that no key is known" in said
+    key = silo.key().public.hex()
+    assert "none altered" in command(heart, "log", "--verify", "--former-key", key)
+
+
+def test_a_ledger_that_is_no_text_is_named(heart, tmp_path):
+    heart.fit()
+    (tmp_path / "ledger.jsonl").write_bytes(b"\xff\xfe")
+    path = tmp_path / "ledger.jsonl"
+
+    assert "Cannot read" in command(heart, "log", "--against", path, code=1)
 
 
 def test_verify_against_a_ledger_finds_lines_cut_at_the_end(heart):

@@ -1,5 +1,7 @@
 """Faults of the library itself: one line for the user, the traceback in a log."""
 
+import errno
+
 import pytest
 
 from command_line import call, one_red_line, write_study
@@ -59,6 +61,32 @@ def test_a_log_that_cannot_be_written_is_no_second_fault(study, monkeypatch):
     (study.parent / "state").write_text("a file")
 
     assert "see it with --debug" in one_red_line(call("plan", study))
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (PermissionError(errno.EACCES, "Permission denied", "kit/x"),
+         "Error: kit/x: Permission denied. Run the command as the user who owns it"),
+        (OSError(errno.ENOSPC, "No space left on device"),
+         "Error: No space left on device. Make room on that disk"),
+        (OSError(errno.EROFS, "Read-only file system", "runs"),
+         "Error: runs: Read-only file system. Name a folder on a disk that can be"),
+        (FileExistsError(errno.EEXIST, "File exists", "kits"),
+         "Error: kits: File exists."),
+        (OSError("the proxy says no"), "Error: the proxy says no"),
+    ],
+)  # fmt: skip
+def test_what_the_system_refuses_is_a_sentence(study, monkeypatch, error, says):
+    def refused(*arguments, **options):
+        raise error
+
+    monkeypatch.setattr(PCA, "_fit", refused)
+
+    line = one_red_line(call("plan", study))
+
+    assert line.startswith(says)
+    assert "Errno" not in line
 
 
 def test_debug_shows_the_fault_itself(study, monkeypatch):

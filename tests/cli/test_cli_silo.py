@@ -161,6 +161,30 @@ def test_check_says_that_the_server_does_not_answer(kit, source, tmp_path):
     assert "does not answer" in run("silo", "check", "--kit", kit, code=1)
 
 
+@pytest.mark.parametrize("kind", ["server", "coordinator"])
+@pytest.mark.parametrize("command", ["check", "start", "rotate", "log"])
+def test_the_kit_of_another_end_is_named_as_such(tmp_path, kind, command):
+    other = getattr(kit_folders, kind)(tmp_path)
+
+    assert f"is the {kind}'s kit" in run("silo", command, "--kit", other, code=1)
+
+
+def test_a_silo_cannot_revoke_the_key_that_it_signs_with(kit, source):
+    run("silo", "init", "--kit", kit, "--source", source)
+    unpin = ("silo", "unpin", "va", "--kit", kit)
+
+    assert "is this silo itself" in run(*unpin, code=1)
+    assert SiloFile.of_kit(kit).pinned()
+
+    # After a theft its line is an old one, and the silo begins anew.
+    silo = SiloFile.of_kit(kit)
+    silo.identity.unlink()
+    assert "its key is revoked here" in run(*unpin)
+    silo.path.unlink()
+    run("silo", "init", "--kit", kit, "--source", source)
+    assert SiloFile.of_kit(kit).pinned()
+
+
 @pytest.mark.parametrize("command", ["check", "start"])
 def test_a_silo_that_is_not_set_up_says_so(kit, command):
     assert "There is no file" in run("silo", command, "--kit", kit, code=1)

@@ -25,9 +25,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
 import unpooled
 from tiers import slow
+from unpooled.cli import app
 from unpooled.errors import RULES
 from unpooled.models.files.catalogue import estimators
 from unpooled.party.rules.policy import Policy
@@ -185,6 +187,56 @@ def test_links_lead_to_files(page):
     local = [target for target in targets if target and "://" not in target]
 
     assert [t for t in local if not (page.parent / t).resolve().exists()] == []
+
+
+# Where operators read commands: pages, and the files that they copy.
+WRITTEN = [*PAGES, ROOT / "SECURITY.md", ROOT / "CONTRIBUTING.md"]
+WRITTEN += sorted((ROOT / "deploy").glob("*.service"))
+INLINE = re.compile(r"`(unpooled [^`]+)`")
+TYPED = re.compile(
+    r"^(?:\$ |ExecStart=\S+/|#\s+)?(?:\w+=\S+ )*(unpooled .+)$", re.MULTILINE
+)
+
+
+def commands_of(path: Path) -> list[str]:
+    """Return the commands that a page or file shows, with what follows them."""
+    text = path.read_text("utf-8").replace("\\\n", " ")
+    fences = [found.group() for found in FENCE.finditer(text)]
+    prose = FENCE.sub("", text)
+    typed = [text] if path.suffix == ".service" else fences
+    found = [" ".join(match.split()) for match in INLINE.findall(prose)]
+    return found + [line for block in typed for line in TYPED.findall(block)]
+
+
+def wrong_in(line: str) -> str:
+    """Return the word of a command line that the command does not know, if any."""
+    words = re.split(r" [#|>&]|;", line)[0].split()[1:]
+    known: Any = typer.main.get_command(app)
+    while hasattr(known, "commands") and words and re.match("[a-z]", words[0]):
+        if words[0] not in known.commands:
+            return words[0]
+        known = known.commands[words.pop(0)]
+    options = {name for one in known.params for name in one.opts} | {"--help"}
+    given = [word.partition("=")[0] for word in words if word.startswith("--")]
+    return next((name for name in given if name not in options), "")
+
+
+@pytest.mark.parametrize("path", WRITTEN, ids=name_of)
+def test_every_command_that_is_shown_exists_with_its_options(path):
+    wrong = [(line, word) for line in commands_of(path) if (word := wrong_in(line))]
+
+    assert not wrong
+
+
+def test_commands_are_found_and_judged():
+    page = commands_of(DOCS / "operations.md")
+    assert "unpooled silo start --kit KIT" in page  # behind a proxy's address
+    assert any(line.startswith("unpooled provision federation.toml") for line in page)
+    assert len(page) > 30
+    assert commands_of(ROOT / "deploy" / "unpooled-server.service")
+    assert wrong_in("unpooled silo pin bundle.toml --kits KIT") == "--kits"
+    assert wrong_in("unpooled silo pinn bundle.toml") == "pinn"
+    assert wrong_in("unpooled silo log --verify --against ledger.jsonl # all") == ""
 
 
 def test_named_tests_exist():

@@ -46,7 +46,10 @@ def consortium(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Consortium
     from integration.consortium import Consortium
 
     spare = ("budapest", "switzerland")
-    made = Consortium(tmp_path_factory.mktemp("consortium"), spare=spare)
+    # The name of a folder has what paths on people's machines have.
+    folder = tmp_path_factory.mktemp("consortium") / "our kits #1"
+    folder.mkdir()
+    made = Consortium(folder, spare=spare)
     try:
         made.start()
         yield made

@@ -1,6 +1,7 @@
 """Studies over a consortium from a shell, at the coordinator and in a silo."""
 
 import json
+import shlex
 
 import numpy as np
 import polars
@@ -60,7 +61,7 @@ def test_ctrl_c_stops_the_job_and_resume_goes_on(consortium):
 
     assert window.ends() == 1, window.shown
     told = " ".join(window.shown.split())
-    assert f"Continue with: unpooled resume {file}" in told
+    assert f"Continue with: unpooled resume {shlex.quote(str(file))}" in told
     wait_for(lambda: not consortium.jobs("server") and not consortium.jobs("va"))
 
     run = unpooled("run", file, "--resume", "--kit", consortium.coordinator)

@@ -44,8 +44,9 @@ def server(kit: Path) -> Path:
     )
 
 
-def coordinator(kit: Path) -> Path:
-    write(kit / "startup" / "fed_admin.json", {"admin": {"username": "a@b.org"}})
+def coordinator(kit: Path, port: int = 8003) -> Path:
+    admin = {"username": "a@b.org", "host": "localhost", "port": port, "scheme": "tcp"}
+    write(kit / "startup" / "fed_admin.json", {"admin": admin})
     (kit / "local").mkdir()
     return kit
 

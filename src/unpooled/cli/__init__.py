@@ -5,6 +5,7 @@ imported when a command runs, so that ``unpooled --help`` answers at once.
 """
 
 import contextlib
+import shlex
 import signal
 import sys
 import threading
@@ -286,9 +287,11 @@ def _execute(
                 waiting=display.waiting,
             )
     except KeyboardInterrupt:
-        options = "" if folder == study.folder else f" --out {folder}"
-        options += "" if kit is None else f" --kit {kit}"
-        complain(f"Stopped. Continue with: unpooled resume {study.path}{options}")
+        words = ["unpooled", "resume", str(study.path)]
+        words += [] if folder == study.folder else ["--out", str(folder)]
+        words += [] if kit is None else ["--kit", str(kit)]
+        # To be copied into a shell, also where a folder's name has a blank.
+        complain(f"Stopped. Continue with: {shlex.join(words)}")
         raise typer.Exit(1) from None
     show_run(window, study, done)
 

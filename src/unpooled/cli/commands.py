@@ -5,6 +5,7 @@ library itself: its traceback, which may contain names of columns and paths, goe
 log on this machine, that of the run or the user's own.
 """
 
+import errno
 import functools
 import inspect
 import os
@@ -81,8 +82,11 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[Command], Co
             except Exception as error:
                 if debug:
                     raise
-                ours = isinstance(error, UnpooledError | OSError)
-                complain(str(error) if ours else _fault(error))
+                if isinstance(error, OSError):
+                    complain(_refused_by_system(error))
+                else:
+                    ours = isinstance(error, UnpooledError)
+                    complain(str(error) if ours else _fault(error))
                 raise typer.Exit(1) from None
 
         # Typer reads the options from the signature: the command's own and --debug.
@@ -98,6 +102,22 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[Command], Co
         return app.command(name)(run)
 
     return register
+
+
+_REMEDIES = {
+    errno.EACCES: "Run the command as the user who owns it, or change its mode.",
+    errno.EDQUOT: "Make room, then repeat the command.",
+    errno.ENOSPC: "Make room on that disk, then repeat the command.",
+    errno.EROFS: "Name a folder on a disk that can be written.",
+}
+
+
+def _refused_by_system(error: OSError) -> str:
+    """Return the file, the reason and a remedy, where there is one, in a sentence."""
+    if not error.strerror:
+        return str(error)
+    where = "" if error.filename is None else f"{error.filename}: "
+    return f"{where}{error.strerror}. {_REMEDIES.get(error.errno or 0, '')}".rstrip()
 
 
 def _fault(error: Exception) -> str:

@@ -134,6 +134,7 @@ def prune(
     ] = None,
 ) -> None:
     """Delete the folders that old jobs left in a kit, and nothing else."""
+    from unpooled.errors import StudyError
     from unpooled.federation.nvflare.hardening import kind_of
     from unpooled.federation.nvflare.housekeeping import kept_days
     from unpooled.federation.nvflare.housekeeping import prune as delete
@@ -145,6 +146,8 @@ def prune(
         f"Deleted the folders of {counted(deleted.folders, 'job')} older than "
         f"{days:g} days: {size(deleted.bytes)}. Audit logs, runs and models stay."
     )
+    if deleted.stuck:
+        raise StudyError(f"Not all could be deleted. {deleted.stuck}.")
 
 
 def _provision(federation: Path, out: Path) -> None:

@@ -1,5 +1,6 @@
 """``unpooled silo``: init, check, start; more in `silo_keys` and `silo_studies`."""
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -136,7 +137,8 @@ def init(
     if bundle is not None:
         pinned = pin(bundle, [public])
         say(f"Added its public line to {bundle}, which has {', '.join(pinned)}.")
-        say(f"When all are in: unpooled silo pin {bundle} Then: unpooled silo check")
+        line = shlex.join(["unpooled", "silo", "pin", str(bundle)])
+        say(f"When all are in: {line} Then: unpooled silo check")
         return
     say(f"This silo's public line, also in {public}; send it to every other silo:")
     say(public.read_text("utf-8").splitlines()[1])

@@ -34,7 +34,9 @@ def unpin(name: Name, kit: Kit = Path()) -> None:
     """Remove a silo from the roster, and never pin its present key again."""
     from unpooled.party.setup.pinning import unpin as remove
 
-    roster = remove(_roster_of(kit), name)
+    file = _roster_of(kit)
+    _check_is_another(kit, name, file)
+    roster = remove(file, name)
     say(f"Removed {name}; its key is revoked here. Left: {', '.join(roster)}.")
     say_fingerprint(roster.digest())
 
@@ -94,6 +96,23 @@ def say_fingerprint(digest: str) -> None:
 
     say(f"Compare these words with the other silos by phone: {spoken(digest)}")
     say(f"The digest that they stand for: {digest}")
+
+
+def _check_is_another(kit: Path, name: str, roster: Path) -> None:
+    """Raise a `StudyError` where a silo would revoke the key that it signs with."""
+    from unpooled.errors import StudyError
+    from unpooled.party.setup.silo_file import SiloFile
+
+    if not (kit / "local" / "silo.toml").exists():
+        return
+    silo = SiloFile.of_kit(kit)
+    # Without the key, as after a theft, its line is an old one.
+    if name == silo.name and silo.identity.exists():
+        raise StudyError(
+            f"{name} is this silo itself, and could never use its key again. For a new "
+            f"key in time: unpooled silo rotate. After a theft remove {silo.identity} "
+            f"first; then `unpin`, and `unpooled silo init`."
+        )
 
 
 def _roster_of(kit: Path) -> Path:

@@ -55,6 +55,7 @@ def log(
 ) -> None:
     """Show what left this silo, when, for which study, and with which parties."""
     from unpooled.cli.silo_log import show_log
+    from unpooled.data.toml import read_text
     from unpooled.ledger import Ledger
     from unpooled.party.setup.pinning import trusted_keys
 
@@ -66,11 +67,16 @@ def log(
         return
     # The public keys that are pinned: the person who checks may have no private one.
     trusted = trusted_keys(silo.roster)
-    keys = [*trusted[silo.name], *_keys(former or [])]
+    keys = [*trusted.get(silo.name, ()), *_keys(former or [])]
+    if not keys:
+        raise StudyError(
+            f"{silo.roster} does not have {silo.name}, so that no key is known that "
+            f"signed this log. Pin its public line, or give its key: --former-key HEX."
+        )
     journal.verify(keys)
     say(f"Verified: {len(journal.entries())} entries, none altered, all signed.")
     if against is not None:
-        ledger = Ledger.from_json(against.read_text("utf-8"))
+        ledger = Ledger.from_json(read_text(against))
         _verify_ledger(ledger, trusted | {silo.name: tuple(keys)})
         missing = journal.check_against(ledger, silo.name) or "none"
         say(f"{against} agrees with this log, and lacks {missing} of its lines.")

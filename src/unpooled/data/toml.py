@@ -191,7 +191,9 @@ def read_text(path: Path) -> str:
         return path.read_text("utf-8")
     except FileNotFoundError as absent:
         raise StudyError(f"There is no file {path}.") from absent
-    except (OSError, UnicodeDecodeError) as wrong:
+    except OSError as wrong:
+        raise StudyError(f"Cannot read {path}: {wrong.strerror or wrong}.") from wrong
+    except UnicodeDecodeError as wrong:
         raise StudyError(f"Cannot read {path}: {wrong}.") from wrong
 
 

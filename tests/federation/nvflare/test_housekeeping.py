@@ -1,10 +1,12 @@
 """Old jobs' folders are deleted, and nothing else in a kit ever is."""
 
+import errno
 import os
 import time
 from uuid import uuid4
 
 import pytest
+from typer.testing import CliRunner
 
 import kit_folders
 from unpooled.cli import app
@@ -64,8 +66,6 @@ def test_a_silo_chooses_the_age(tmp_path):
 
 
 def test_the_command(kit):
-    from typer.testing import CliRunner
-
     old, young = job(kit, 10), job(kit, 5)
     said = CliRunner(env={"COLUMNS": "200"}).invoke(
         app, ["prune", str(kit), "--older", "7d"]
@@ -89,3 +89,18 @@ def test_the_disk_is_bounded_by_the_age(kit):
         job(kit, 0)
         prune(kit, KEPT_DAYS)
     assert sum(len(folder.name) == 36 for folder in kit.iterdir()) <= KEPT_DAYS + 1
+
+
+def test_what_cannot_be_deleted_is_said(kit, monkeypatch):
+    folder = job(kit, 40)
+
+    def refuses(path):
+        raise PermissionError(errno.EROFS, "Read-only file system", str(path))
+
+    monkeypatch.setattr("shutil.rmtree", refuses)
+    done = CliRunner().invoke(app, ["prune", str(kit)])
+
+    assert done.exit_code == 1
+    assert "of 0 jobs" in done.stdout
+    says = f"Not all could be deleted. {folder}: Read-only file system."
+    assert says in " ".join(done.stderr.split())

@@ -152,3 +152,21 @@ def test_no_second_authority_is_made_where_the_key_was_taken_away(tmp_path, made
 
     with pytest.raises(StudyError, match="elsewhere"):
         make_authority(Consortium.from_file(file), tmp_path)
+
+
+def test_why_the_kits_could_not_be_made_has_no_traceback(tmp_path, monkeypatch):
+    from nvflare.lighter.constants import CtxKey
+
+    from unpooled.federation.nvflare.provisioning import provision
+
+    def fails(self, project):
+        print("ERROR: Exception [Errno 28] No space left on device raised.")
+        print("Traceback (most recent call last):\n  File ...")
+        return {CtxKey.BUILD_ERROR: True}
+
+    monkeypatch.setattr("nvflare.lighter.provisioner.Provisioner.provision", fails)
+    file = tmp_path / "federation.toml"
+    file.write_text(FILE)
+
+    with pytest.raises(StudyError, match=r"kits: ERROR: .*No space left.* raised\.$"):
+        provision(file, tmp_path / "out")

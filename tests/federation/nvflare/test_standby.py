@@ -3,6 +3,7 @@
 import gc
 import json
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -10,7 +11,9 @@ import subprocess
 import sys
 import time
 import weakref
+from collections import OrderedDict
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -24,6 +27,7 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.apis.job_launcher_spec import JobProcessArgs, JobReturnCode
 from nvflare.apis.workspace import Workspace
 from nvflare.fuel.f3.stats_pool import StatsPoolManager
+from nvflare.fuel.f3.streaming import byte_streamer
 
 from unpooled.federation.nvflare import standby as standby_module
 from unpooled.federation.nvflare.standby import (
@@ -58,6 +62,24 @@ def context(kit, program):
     place = Workspace(str(kit), site_name="va")
     fl_ctx.set_prop(FLContextKey.WORKSPACE_OBJECT, place, **private)
     return fl_ctx
+
+
+@pytest.mark.parametrize("launcher", PROGRAMS)
+def test_a_kit_s_folder_may_have_blanks_and_other_signs(tmp_path, launcher):
+    """NVFlare's own launchers write the folder into a line without quotes."""
+    kit = tmp_path / "Spital Zürich #1 'a'"
+    kit.mkdir()
+    fl_ctx = context(kit, PROGRAMS[launcher])
+    arguments = fl_ctx.get_prop(FLContextKey.JOB_PROCESS_ARGS)
+    arguments[JobProcessArgs.WORKSPACE] = ("-m", str(kit))
+    arguments[JobProcessArgs.OPTIONS] = ("--set", "secure_train=true  org=a")
+
+    words = shlex.split(launcher().get_command({}, fl_ctx), comments=True)
+
+    assert words == [
+        *(sys.executable, "-m", PROGRAMS[launcher], "-m", str(kit), "-n", "job"),
+        *("--set", "secure_train=true", "org=a"),
+    ]
 
 
 @pytest.fixture
@@ -112,6 +134,19 @@ def test_what_grows_by_every_job_is_forgotten(started):
 
     assert pool.cat_bins == {}
     StatsPoolManager.delete_pool("Of-This-Test")
+
+
+def test_where_messages_went_is_forgotten_after_a_minute(started, monkeypatch):
+    launcher, _, fl_ctx = started
+    now, kept = time.monotonic(), OrderedDict[str, SimpleNamespace]()
+    for age in (200.0, 61.0, 0.0):
+        until = now - age + byte_streamer.STREAM_ERROR_CONTEXT_TTL
+        kept[f"{age:.0f} s ago"] = SimpleNamespace(expires_at=until)
+    monkeypatch.setattr(byte_streamer.ByteStreamer, "error_context_map", kept)
+
+    launcher.launch_job({"job_id": "job"}, fl_ctx).wait()
+
+    assert list(kept) == ["0 s ago"]
 
 
 def test_what_a_job_left_is_freed_after_its_end(kit, monkeypatch):

@@ -1,5 +1,7 @@
 import contextlib
+import json
 import os
+import shutil
 import socket
 import ssl
 import subprocess
@@ -16,10 +18,12 @@ from unpooled.federation.nvflare.startup_kits import (
     address_of,
     check_connection,
     check_health,
+    check_reachable,
     command_of,
     environment,
     expires_soon,
     expiry_of,
+    why_refused,
 )
 from unpooled.federation.nvflare.submission import submission
 from unpooled.posix import lock
@@ -306,6 +310,9 @@ def test_a_coordinator_is_told_that_its_certificate_has_expired(tmp_path, monkey
         raise RuntimeError("cannot connect")
 
     monkeypatch.setattr("nvflare.fuel.flare_api.flare_api.new_secure_session", refuses)
+    engine = "unpooled.federation.nvflare.submission"
+    monkeypatch.setattr(f"{engine}.check_reachable", lambda kit: None)
+    monkeypatch.setattr(f"{engine}.why_refused", lambda kit: "")
     kit = kit_folders.coordinator(tmp_path)
     said = r"does not answer: cannot connect\. .* reached from this network\?"
     with pytest.raises(AggregationError, match=f"{said}$"), submission(kit):
@@ -316,6 +323,91 @@ def test_a_coordinator_is_told_that_its_certificate_has_expired(tmp_path, monkey
         submission(kit),
     ):
         pass
+
+
+@pytest.fixture
+def coordinator(kits, tmp_path):
+    """The first federation's coordinator, who dials the port on which one listens."""
+    kit = shutil.copytree(kits[0] / "coordinator", tmp_path / "coordinator")
+    dial(kit, address_of(kits[0] / "silos" / "va").port)
+    return kit
+
+
+def dial(kit, port):
+    file = kit / "startup" / "fed_admin.json"
+    content = json.loads(file.read_text())
+    content["admin"]["port"] = port
+    file.write_text(json.dumps(content))
+
+
+def never(*arguments, **options):
+    raise AssertionError("NVFlare would try for its whole patience")
+
+
+def test_a_coordinator_is_told_at_once_that_no_server_runs(coordinator, monkeypatch):
+    monkeypatch.setattr("nvflare.fuel.flare_api.flare_api.new_secure_session", never)
+    with socket.create_server(("localhost", 0)) as closed:
+        dial(coordinator, closed.getsockname()[1])
+
+    says = "does not answer: Connection refused. Does the server run"
+    with pytest.raises(StudyError, match=says) as refused, submission(coordinator):
+        pass
+
+    assert refused.value.rule == "absent"  # it may be waited for
+
+
+def test_a_coordinator_s_key_that_cannot_be_read_is_named(coordinator, monkeypatch):
+    monkeypatch.setattr("nvflare.fuel.flare_api.flare_api.new_secure_session", never)
+    check_reachable(coordinator)
+    # A folder is no more a key for root than for others.
+    (key := coordinator / "startup" / "client.key").unlink()
+    key.mkdir()
+
+    with (
+        pytest.raises(StudyError, match=r"startup cannot be read: .+directory"),
+        submission(coordinator),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ("", "does not answer: error"),
+        ("other's", "not as this federation's server: .* not expired"),
+        ("client_registration", "does not admit alice@example.org with the certific"),
+    ],
+)
+def test_a_coordinator_is_told_why_a_server_refuses(
+    coordinator, kits, monkeypatch, wrong, says, capfd
+):
+    def refuses(*arguments, **options):
+        print("NVFlare's own words", file=sys.stderr)
+        raise RuntimeError(f"error:{wrong}")
+
+    monkeypatch.setattr("nvflare.fuel.flare_api.flare_api.new_secure_session", refuses)
+    if wrong == "other's":
+        for name in ("client.crt", "client.key"):
+            other = kits[1] / "coordinator" / "startup" / name
+            shutil.copyfile(other, coordinator / "startup" / name)
+        assert "not as this federation's server" in why_refused(coordinator)
+    else:
+        assert why_refused(coordinator) == ""
+
+    with (
+        pytest.raises((StudyError, AggregationError), match=says) as refused,
+        submission(coordinator),
+    ):
+        pass
+
+    # What waiting does not change is not waited for.
+    assert (getattr(refused.value, "rule", "") == "absent") is (not wrong)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_health_of_a_coordinator_s_kit_is_no_question(tmp_path):
+    with pytest.raises(StudyError, match="which no process runs"):
+        check_health(kit_folders.coordinator(tmp_path))
 
 
 def certificate(days):

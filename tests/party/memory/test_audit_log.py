@@ -139,7 +139,7 @@ def test_any_order_of_events_is_remembered(tmp_path_factory, data):
 
 def test_a_decision_is_on_a_text(tmp_path):
     journal = AuditLog(tmp_path / "log")
-    with pytest.raises(StudyError, match="No study 's' was announced"):
+    with pytest.raises(StudyError, match="No study s was announced"):
         journal.decided("s", approved=True)
     journal.announced("s", TEXT)
     assert journal.study("s").approval == "waiting"

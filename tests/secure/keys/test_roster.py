@@ -177,7 +177,7 @@ def test_what_is_no_roster_is_refused(tmp_path, text):
 
 
 def test_an_absent_file_is_refused(tmp_path):
-    with pytest.raises(StudyError, match="is not a roster"):
+    with pytest.raises(StudyError, match="There is no file"):
         Roster.from_file(tmp_path / "none.toml")
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(StudyError):

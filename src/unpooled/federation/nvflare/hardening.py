@@ -196,7 +196,9 @@ def _read(path: Path) -> dict[str, Any]:
         content = json.loads(path.read_text("utf-8"))
         if not isinstance(content, dict):
             raise ValueError("it is no table")
-    except (OSError, ValueError) as wrong:
+    except OSError as wrong:
+        raise StudyError(f"Cannot read {path}: {wrong.strerror or wrong}.") from wrong
+    except ValueError as wrong:
         raise StudyError(
             f"{path} is not a file of a kit ({wrong}). Provision the kit again."
         ) from wrong

@@ -27,10 +27,19 @@ _JOB = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 @final
 @dataclass(frozen=True)
 class Pruned:
-    """What was deleted: the number of folders, and their bytes."""
+    """What was deleted: the number of folders, and their bytes; and what could not be.
+
+    Attributes
+    ----------
+    folders, bytes : int
+        Of what was deleted.
+    stuck : str
+        Why the last folder could not be deleted; empty where all were.
+    """
 
     folders: int
     bytes: int
+    stuck: str = ""
 
 
 def prune(kit: Path, days: float) -> Pruned:
@@ -43,17 +52,24 @@ def prune(kit: Path, days: float) -> Pruned:
     days : float
         The age of what is deleted.
     """
-    oldest, folders, freed = time.time() - days * _DAY, 0, 0
+    oldest, folders, freed, stuck = time.time() - days * _DAY, 0, 0, ""
     for folder in _job_folders(kit):
         files = [path for path in folder.rglob("*") if path.is_file()]
         # A file may be gone by now.
-        with suppress(OSError):
+        with suppress(FileNotFoundError):
             written = max(path.stat().st_mtime for path in (folder, *files))
             size = sum(path.stat().st_size for path in files)
-            if written < oldest:
+            if written >= oldest:
+                continue
+            try:
                 shutil.rmtree(folder)
+            except FileNotFoundError:
+                raise
+            except OSError as wrong:
+                stuck = f"{folder}: {wrong.strerror or wrong}"
+            else:
                 folders, freed = folders + 1, freed + size
-    return Pruned(folders, freed)
+    return Pruned(folders, freed, stuck)
 
 
 def kept_days(kit: Path) -> float:

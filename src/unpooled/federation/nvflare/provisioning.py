@@ -86,7 +86,7 @@ def _made(consortium: Consortium, authority: Path, work: Path) -> Path:
         makers = prepare_builders({"builders": builders(consortium.transport)})
         context = Provisioner(str(work), makers).provision(project)
     if context.get(CtxKey.BUILD_ERROR):
-        raise StudyError(
-            f"NVFlare could not make the kits: {output.getvalue().strip()}"
-        )
+        # A traceback follows.
+        reason = " ".join(output.getvalue().partition("Traceback")[0].split())
+        raise StudyError(f"NVFlare could not make the kits: {reason}")
     return Path(context[CtxKey.CURRENT_PROD_DIR])

@@ -29,23 +29,33 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections import deque
 from pathlib import Path
 from typing import Any, final
 
 from nvflare.apis.event_type import EventType
 from nvflare.apis.fl_constant import FLContextKey
-from nvflare.apis.job_launcher_spec import JobHandleSpec, JobReturnCode
+from nvflare.apis.job_launcher_spec import (
+    JobHandleSpec,
+    JobProcessArgs,
+    JobReturnCode,
+)
 from nvflare.app_common.job_launcher.process_launcher import (
     JOB_RETURN_CODE_MAPPING,
     ProcessJobLauncher,
 )
 from nvflare.fuel.f3.stats_pool import HistPool, StatsPoolManager
+from nvflare.fuel.f3.streaming.byte_streamer import (
+    STREAM_ERROR_CONTEXT_TTL,
+    STREAM_RETRY_TIMEOUT,
+    ByteStreamer,
+)
 from nvflare.private.fed.client import fed_client_base
 from nvflare.utils.job_launcher_utils import (
-    generate_client_command,
-    generate_server_command,
+    get_client_job_args,
     get_credential_env,
+    get_server_job_args,
 )
 
 from unpooled.federation.nvflare.connected_cell import connected_cells
@@ -171,6 +181,14 @@ def _forget_earlier_jobs() -> None:
         if isinstance(pool, HistPool):
             with pool.update_lock:
                 pool.cat_bins.clear()
+    # Where each message of the last five minutes went, for an error that comes back
+    # late. After a minute none does: NVFlare has given the message up.
+    late = time.monotonic() + STREAM_ERROR_CONTEXT_TTL - STREAM_RETRY_TIMEOUT
+    with ByteStreamer.map_lock:
+        contexts = ByteStreamer.error_context_map
+        for sent, context in tuple(contexts.items()):
+            if context.expires_at < late:
+                del contexts[sent]
     # Messages that were sent refer to themselves, and each holds a buffer of 1 MB: the
     # collector counts objects, and would come after many jobs.
     gc.collect()
@@ -184,7 +202,7 @@ class ServerLauncher(StandbyLauncher):
 
     def get_command(self, job_meta: Any, fl_ctx: Any) -> str:
         """Return the command by which NVFlare starts the job's process."""
-        return generate_server_command(fl_ctx)
+        return _command(fl_ctx, get_server_job_args())
 
 
 @final
@@ -195,7 +213,20 @@ class SiloLauncher(StandbyLauncher):
 
     def get_command(self, job_meta: Any, fl_ctx: Any) -> str:
         """Return the command by which NVFlare starts the job's process."""
-        return generate_client_command(fl_ctx)
+        return _command(fl_ctx, get_client_job_args())
+
+
+def _command(fl_ctx: Any, names: list[str]) -> str:
+    """Return the line of NVFlare's own launchers, which do not quote a kit's folder."""
+    arguments = fl_ctx.get_prop(FLContextKey.JOB_PROCESS_ARGS)
+    words = [sys.executable]
+    for name in names:
+        if given := arguments.get(name):
+            flag, value = given
+            # Only the options are several words: key=value key=value.
+            several = name == JobProcessArgs.OPTIONS
+            words += [flag, *(str(value).split() if several else [str(value)])]
+    return shlex.join(words)
 
 
 @final

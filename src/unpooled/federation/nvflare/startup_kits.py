@@ -107,10 +107,65 @@ def check_connection(kit: Path) -> ServerAddress:
         raise StudyError(
             f"{where} does not answer: {wrong.strerror or wrong}. Does the server run, "
             f"and does the firewall let connections out to this port? None need to "
-            f"come in.{_on_proxies(address)}",
+            f"come in.{_on_proxies(address.transport)}",
             rule="absent",
         ) from wrong
     return address
+
+
+def check_reachable(kit: Path) -> None:
+    """Connect to the server as a coordinator's kit would, up to TCP.
+
+    What a connection that is refused, a name that is unknown or a key that cannot be
+    read would lead to, NVFlare tells after its whole patience, or by a traceback.
+
+    Raises
+    ------
+    StudyError
+        When there is no connection, or the kit's files cannot be read.
+    """
+    _, plain = _dialled(kit)
+    with plain:
+        _certificates(kit)
+
+
+def why_refused(kit: Path) -> str:
+    """Return why certificates of a coordinator's kit and its server do not fit, if so.
+
+    They are exchanged, which takes half a second where they are good.
+    """
+    try:
+        (host, port), plain = _dialled(kit)
+        with plain:
+            _shake_hands(kit, plain, host, f"{host}, port {port}")
+    except OSError:
+        pass
+    except StudyError as reason:
+        return "" if reason.rule == "absent" else str(reason)
+    return ""
+
+
+def _dialled(kit: Path) -> tuple[tuple[str, int], socket.socket]:
+    """Return the host and port of a coordinator's server, and a connection to it."""
+    admin = _startup(kit, "fed_admin.json").get("admin", {})
+    try:
+        host, port = str(admin["host"]), int(admin["port"])
+        transport = str(admin.get("scheme", ""))
+    except (AttributeError, KeyError, TypeError, ValueError) as wrong:
+        raise StudyError(
+            f"{kit}/startup/fed_admin.json is not as NVFlare writes it. Get the kit "
+            f"again from whoever provisioned the federation."
+        ) from wrong
+    try:
+        through = proxy_for(host) if transport == "grpc" else None
+        return (host, port), connect(host, port, through, _PATIENCE)
+    except OSError as wrong:
+        raise StudyError(
+            f"{host}, port {port}, does not answer: {wrong.strerror or wrong}. Does "
+            f"the server run, and does the firewall let connections out to this port?"
+            f"{_on_proxies(transport)}",
+            rule="absent",
+        ) from wrong
 
 
 def check_health(kit: Path) -> str:
@@ -123,6 +178,11 @@ def check_health(kit: Path) -> str:
     StudyError
         When no process runs the kit, or the server does not answer.
     """
+    if kind_of(kit) == "coordinator":
+        raise StudyError(
+            f"{kit} is the coordinator's kit, which no process runs. Which silos are "
+            f"connected: unpooled desk --kit {shlex.quote(str(kit))}"
+        )
     if is_locked(kit / _LOCK) is False:
         command = "serve" if kind_of(kit) == "server" else "silo start --kit"
         raise StudyError(
@@ -144,17 +204,7 @@ def check_health(kit: Path) -> str:
 
 def _shake_hands(kit: Path, plain: socket.socket, host: str, where: str) -> None:
     """Exchange certificates over an open connection; raise where one is refused."""
-    startup = kit / "startup"
-    own = "server" if kind_of(kit) == "server" else "client"
-    try:
-        context = ssl.create_default_context(cafile=str(startup / "rootCA.pem"))
-        context.load_cert_chain(startup / f"{own}.crt", startup / f"{own}.key")
-    except (OSError, ssl.SSLError) as wrong:
-        raise StudyError(
-            f"The certificates in {startup} cannot be read: "
-            f"{wrong.strerror or wrong}. Get the kit again from whoever provisioned "
-            f"the federation."
-        ) from wrong
+    context = _certificates(kit)
     # The root certificates of older NVFlare tools lack extensions that Python 3.13
     # requires in its strict mode. The server's host name is still checked.
     context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)
@@ -173,13 +223,34 @@ def _shake_hands(kit: Path, plain: socket.socket, host: str, where: str) -> None
         ) from wrong
 
 
-def _on_proxies(address: ServerAddress) -> str:
+def _certificates(kit: Path) -> ssl.SSLContext:
+    """Return a context with a kit's certificates and key."""
+    startup = kit / "startup"
+    own = "server" if kind_of(kit) == "server" else "client"
+    try:
+        context = ssl.create_default_context(cafile=str(startup / "rootCA.pem"))
+        context.load_cert_chain(startup / f"{own}.crt", startup / f"{own}.key")
+    except PermissionError as wrong:
+        raise StudyError(
+            f"The certificates in {startup} cannot be read: {wrong.strerror}. Run the "
+            f"command as the user who owns the kit."
+        ) from wrong
+    except (OSError, ssl.SSLError) as wrong:
+        raise StudyError(
+            f"The certificates in {startup} cannot be read: "
+            f"{wrong.strerror or wrong}. Get the kit again from whoever provisioned "
+            f"the federation."
+        ) from wrong
+    return context
+
+
+def _on_proxies(transport: str) -> str:
     """Return a sentence where a proxy is named that the connection does not use."""
-    if address.transport == "grpc" or not any(map(os.environ.get, PROXY_NAMES)):
+    if transport == "grpc" or not any(map(os.environ.get, PROXY_NAMES)):
         return ""
     return (
         f" The proxy that the environment names is not used: this federation's "
-        f'connections are of transport "{address.transport}". Through a proxy go those '
+        f'connections are of transport "{transport}". Through a proxy go those '
         f'of a federation that was provisioned with transport = "grpc".'
     )
 
@@ -279,7 +350,7 @@ def command_of(kit: Path) -> list[str]:
     if kind == "coordinator":
         raise StudyError(
             f"{kit} is the coordinator's kit. It is not started; studies are run with "
-            f"it: unpooled run STUDY --kit {kit}"
+            f"it: unpooled run STUDY --kit {shlex.quote(str(kit))}"
         )
     need_engine()
     if not (kit / "local" / "resources.json").is_file():

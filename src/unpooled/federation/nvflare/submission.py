@@ -21,13 +21,19 @@ from typing import Any, final
 from unpooled.errors import AggregationError, StudyError
 from unpooled.federation.nvflare.consortium import need_engine
 from unpooled.federation.nvflare.jobs import NEWS, RESULTS, write_job
-from unpooled.federation.nvflare.startup_kits import expires_soon
+from unpooled.federation.nvflare.startup_kits import (
+    check_reachable,
+    expires_soon,
+    why_refused,
+)
 
 # How the name of every final state of a job begins in NVFlare.
 _ENDED = "FINISHED"
 # How it writes that a silo did not reply to a question.
 _SILENT = "no_reply"
 _ATTEMPTS = 2
+# What is in NVFlare's exception where a certificate is good, and somebody else's.
+_NOT_ADMITTED = "client_registration"
 
 
 @final
@@ -129,7 +135,13 @@ class Submission:
         try:
             with zipfile.ZipFile(packed) as archive:
                 archive.extractall(folder)
-        except (OSError, ValueError, zipfile.BadZipFile) as wrong:
+        except OSError as wrong:
+            raise AggregationError(
+                f"The results of job {job} cannot be written to {folder.parent}: "
+                f"{wrong.strerror or wrong}. The server has them: when that is "
+                f"mended, continue the study (resume)."
+            ) from wrong
+        except (ValueError, zipfile.BadZipFile) as wrong:
             raise AggregationError(
                 f"The results of job {job} cannot be read: {wrong}."
             ) from wrong
@@ -242,18 +254,33 @@ def _connected(kit: Path, patience: float) -> Any:
     from unpooled.federation.nvflare.connected_cell import connected_cells
 
     user = _user(kit)
-    # NVFlare also prints to the terminal what its exceptions say.
+    check_reachable(kit)
+    # NVFlare also prints to the terminal what its exceptions say, with tracebacks.
     logging.getLogger("nvflare").setLevel(logging.CRITICAL)
+    unseen = io.StringIO()
     try:
-        with contextlib.redirect_stdout(io.StringIO()), connected_cells(api):
+        with (
+            contextlib.redirect_stdout(unseen),
+            contextlib.redirect_stderr(unseen),
+            connected_cells(api),
+        ):
             return new_secure_session(user, str(kit), timeout=patience)
     except Exception as wrong:
-        problem = (
+        reason = why_refused(kit)
+        if not reason and _NOT_ADMITTED in str(wrong):
+            reason = (
+                f"The server answers, and does not admit {user} with the certificate "
+                f"in {kit / 'startup'}. Get the kit again from whoever provisioned the "
+                f"federation."
+            )
+        problem = reason or (
             f"The server of the kit {kit} does not answer: {wrong}. Is it running, and "
             f"can it be reached from this network?"
         )
         with contextlib.suppress(StudyError):  # there is no certificate
             problem = f"{problem} {expires_soon(kit)}".strip()
+        if reason:  # which no waiting changes
+            raise StudyError(problem) from wrong
         raise AggregationError(problem, rule="absent") from wrong
 
 

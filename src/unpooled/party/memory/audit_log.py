@@ -263,7 +263,7 @@ class AuditLog:
         text = present if text is None else text
         if not present:
             raise StudyError(
-                f"No study {study!r} was announced to this silo. Known are: "
+                f"No study {study} was announced to this silo. Announced studies: "
                 f"{', '.join(self.studies()) or 'none'}."
             )
         record = {"approved": approved, "text": digest(text.encode())}

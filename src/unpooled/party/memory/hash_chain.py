@@ -314,7 +314,8 @@ def unusable(path: Path | str, wrong: object) -> StudyError:
     """Return the error of a file that SQLite cannot read or write."""
     return StudyError(
         f"The audit log {path} cannot be used: {wrong}. Nothing leaves this silo until "
-        f"it can: make room on the disk, or restore the file from a backup.",
+        f"it can: see that the user of this process may write it, and its folder, make "
+        f"room on the disk, or restore the file from a backup.",
         rule="audit_log",
     )
 

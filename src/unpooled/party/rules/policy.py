@@ -191,7 +191,11 @@ class Policy:
         """Read a TOML file with the keys at its top or in a table [policy]."""
         try:
             content = tomllib.loads(Path(path).read_text("utf-8"))
-        except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as wrong:
+        except OSError as wrong:
+            raise StudyError(
+                f"Cannot read the policy {path}: {wrong.strerror or wrong}."
+            ) from wrong
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as wrong:
             raise StudyError(f"Cannot read the policy {path}: {wrong}.") from wrong
         rules = content.pop("policy", content)
         if rules is not content and content:

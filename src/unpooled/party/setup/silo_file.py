@@ -57,6 +57,10 @@ _KEYS = (
 )
 
 
+# What NVFlare writes into the kits that are no silo's.
+_OTHER_KITS = {"server": "fed_server.json", "coordinator": "fed_admin.json"}
+
+
 @final
 @dataclass(frozen=True)
 class SiloFile:
@@ -138,6 +142,12 @@ class SiloFile:
         """Read a silo's file; a mistake is a `StudyError` with file and key."""
         path = Path(path).expanduser().absolute()
         if not path.exists():
+            for kind, name in _OTHER_KITS.items():
+                if (path.parents[1] / "startup" / name).exists():
+                    raise StudyError(
+                        f"{path.parents[1]} is the {kind}'s kit, and no silo's: this "
+                        f"command is for the kit of a silo."
+                    )
             raise StudyError(
                 f"There is no file {path}: this silo is not set up. `unpooled silo "
                 f"init --kit KIT --source ROWS` writes it."

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import (
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from unpooled.data.toml import toml_text
+from unpooled.data.toml import read_text, toml_text
 from unpooled.errors import AggregationError, StudyError
 from unpooled.ledger import canonical
 
@@ -165,7 +165,7 @@ class Roster(Mapping[str, bytes]):
         The file may begin with a committee: ``committee = ["a", "b", "c"]``.
         """
         try:
-            content = tomllib.loads(Path(path).read_text("utf-8"))
+            content = tomllib.loads(read_text(Path(path)))
             table, committee = content["roster"], content.get("committee", [])
             keys = {str(name): bytes.fromhex(key) for name, key in table.items()}
             if any(len(key) != 32 for key in keys.values()):
@@ -174,7 +174,7 @@ class Roster(Mapping[str, bytes]):
             if len(set(keys.values())) != len(keys):
                 raise ValueError("two parties have the same key")
             _check_committee(committee, keys)
-        except (OSError, KeyError, TypeError, ValueError, AttributeError) as wrong:
+        except (KeyError, TypeError, ValueError, AttributeError) as wrong:
             raise StudyError(
                 f"{path} is not a roster ({wrong}). It needs a table [roster] with one "
                 f'line per party: name = "64 hexadecimal digits".'
