@@ -252,9 +252,10 @@ class AuditState:
         Other notes, of no study: the table's "blocks", which of them were "selected",
         its "leverage", how many are "common_blocks", by which columns rows were
         "complete", which were "iterated" together, as which table they were "completed"
-        and which were read "otherwise", what was "followed", the states of searches
-        that were followed ("searched"); and of earlier versions of the library the
-        table's "version", and how its cells were "filled".
+        and which were read "otherwise", which columns were "multiplied", what was
+        "followed", the states of searches that were followed ("searched"); and of
+        earlier versions of the library the table's "version", and how its cells were
+        "filled".
     """
 
     def __init__(self) -> None:
@@ -267,7 +268,7 @@ class AuditState:
         self.spent = 0.0
         kinds = ("version", "filled", "followed", "searched", "blocks", "selected")
         kinds += ("leverage", "complete", "common_blocks")
-        kinds += ("iterated", "completed", "otherwise")
+        kinds += ("iterated", "completed", "otherwise", "multiplied")
         self.notes: dict[str, list[dict[str, Any]]] = {kind: [] for kind in kinds}
         self.refusals, self.opened = Refusals(), OpenedNumbers()
         self.heads: set[str] = set()
