@@ -33,6 +33,7 @@ from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.table_versions import TableVersions
 from unpooled.party.steps.asked_step import AskedStep
 from unpooled.party.views.view import IdColumn, View
+from unpooled.protocol.privacy_cost import is_private
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step
 
@@ -70,7 +71,9 @@ class DifferencingRules:
         view = asked.view
         self.check_parties(view, parties)
         if isinstance(view, View):
-            self._check_rows(view)
+            # Noise hides a few rows more or less, and a refusal would tell of them.
+            if not is_private(asked.step):
+                self._check_rows(view)
             versions = self._versions.names(view.table)
             self._settings.check(asked, versions)
             self._fillings.check(view, versions)
@@ -96,7 +99,8 @@ class DifferencingRules:
             The rows of answers that a plan has before this one; see
             `CompleteRows.foresee`.
         """
-        self._check_rows(view, planned)
+        if not is_private(step):
+            self._check_rows(view, planned)
         self._imputed.foresee(step, view)
         self._changed.check(step, view)
         self._together.check(step, view, self._versions.names(view.whole))

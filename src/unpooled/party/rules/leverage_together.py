@@ -17,6 +17,7 @@ stay so under any transform of single columns. Those of which one row is nearly 
 itself are left out: as they are they were refused.
 """
 
+import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from unpooled.arrays import Array, Float
+from unpooled.data.row_blocks import Block
 from unpooled.data.table import Table
 from unpooled.linalg.leverage import largest_leverage
 from unpooled.party.memory.audit_log import AuditLog, Note
@@ -36,6 +38,8 @@ from unpooled.party.views.view import View
 from unpooled.protocol.declaration import FEATURE_AXES
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step
+
+log = logging.getLogger("unpooled.party")
 
 # With more values a label of numbers is a number, and not a name of classes.
 _MOST_CLASSES = 50
@@ -79,7 +83,7 @@ class Multiplied:
 # Columns that are judged together, and whether the label is among them.
 _Judged = tuple[frozenset[str], bool]
 # A column that a value of another one makes; a label of numbers for None.
-_Indicator = tuple[str, object]
+Indicator = tuple[str, object]
 
 
 @final
@@ -150,7 +154,12 @@ class LeverageTogether:
         if any(columns <= more and label <= too for more, too in passed):
             return
         answers = [other.columns for other in (one, *earlier) if other.pairs]
-        if _is_carried(table, judged, answers, self._policy):
+        if carried := _carried(table, judged, answers, self._policy):
+            log.warning(
+                "one row carries a direction of the columns %s, which were asked for "
+                "with the same column",
+                ", ".join(sorted(carried)),
+            )
             raise Refusal("max_leverage")
         passed.append(judged)
 
@@ -164,10 +173,19 @@ def _multiplied(step: Step, view: View) -> list[Multiplied]:
     columns = frozenset(view.source_columns)
     if tells_pairs(step, len(view.columns)):
         return [Multiplied(columns, True, label)]
-    found = [Multiplied(frozenset(read), True, False) for read in view.derived_from]
-    if label and any(FEATURE_AXES & set(d.letters) for d in leaves):
+    found = [
+        Multiplied(frozenset(read), True, False) for read, _ in view.derived_arguments
+    ]
+    if tells_classes(step, view.table):
         found.append(Multiplied(columns, False, True))
     return found
+
+
+def tells_classes(step: Step, table: Table) -> bool:
+    """Whether a step releases sums of columns by the classes of a label."""
+    leaves = [d for d in step.leaves.values() if d.noise is None and not d.counts]
+    by_label = "y" in step.reads and table.label is not None
+    return by_label and any(FEATURE_AXES & set(d.letters) for d in leaves)
 
 
 def _together(
@@ -205,19 +223,19 @@ def _together(
     ]
 
 
-def _is_carried(
+def _carried(
     table: Table,
     judged: _Judged,
     answers: Sequence[frozenset[str]],
     policy: Policy,
-) -> bool:
-    """Whether one row carries a direction of columns, and of no answer by itself."""
+) -> set[str]:
+    """Return columns of which one row carries a direction, and of no answer alone."""
     columns, label = judged
     limit, n = policy.max_leverage, table.n_rows
     coded, plain = columns & {*table.categorical}, columns - {*table.categorical}
-    made = _indicators(table, coded, label, policy.min_rows_per_class)
+    made = indicators(table, coded, label, policy.min_rows_per_class)
 
-    def carried(plain: frozenset[str], made: Sequence[_Indicator]) -> set[str] | None:
+    def carried(plain: frozenset[str], made: Sequence[Indicator]) -> set[str] | None:
         names = sorted(plain)
         if len(names) + len(made) + 1 >= n:
             return None
@@ -227,33 +245,31 @@ def _is_carried(
             return None
         return {names[j] for j in found.columns if j < len(names)}
 
-    while carried(plain, made) is not None:
+    while (found := carried(plain, made)) is not None:
         # What was answered by itself was another column there, under a transform.
         parts = [*({name} for name in plain), *(plain & one for one in answers)]
         alone = (carried(frozenset(part), ()) for part in parts if part)
         left = next((heavy for heavy in alone if heavy), None)
         if left is None:
-            return True
+            return found or set(columns)
         plain -= left
-    return False
+    return set()
 
 
-def _indicators(
+def indicators(
     table: Table, coded: frozenset[str], label: bool, fewest: int
-) -> list[_Indicator]:
+) -> list[Indicator]:
     """Return the columns that a label and columns of categories stand for.
 
     Of groups with few rows none: these are judged where they are released, or merged.
     """
     label_name = table.label if label else None
-    names, extra = sorted(coded), [] if label_name is None else [label_name]
-    counts = {name: Counter[object]() for name in [*names, *extra]}
-    for block in table.blocks(names, extra):
-        for j, name in enumerate(names):
-            counts[name].update(block.X[:, j].tolist())
-        for name in extra:
+    names = [*sorted(coded), *([] if label_name is None else [label_name])]
+    counts = {name: Counter[object]() for name in names}
+    for block in table.blocks((), names):
+        for name in names:
             counts[name].update(block.extra[name].tolist())
-    found = list[_Indicator]()
+    found = list[Indicator]()
     for name, sizes in counts.items():
         values = [v for v in sizes if v is not None and v == v]
         numbers = all(isinstance(value, int | float) for value in values)
@@ -266,20 +282,21 @@ def _indicators(
     return found
 
 
+def indicator_cells(block: Block, made: Sequence[Indicator]) -> Float[Array, "n q"]:
+    """Return the cells of columns that values of others make."""
+    cells = np.empty((len(block.X), len(made)))
+    for j, (name, value) in enumerate(made):
+        own = block.extra[name]
+        cells[:, j] = own if value is None else own == value
+    return cells
+
+
 def _rows(
-    table: Table, plain: Sequence[str], made: Sequence[_Indicator]
+    table: Table, plain: Sequence[str], made: Sequence[Indicator]
 ) -> Iterator[Float[Array, "n p"]]:
-    coded = sorted({name for name, _ in made if name in table.columns})
-    extra = sorted({name for name, _ in made if name not in table.columns})
-    for block in table.blocks([*plain, *coded], extra):
-        cells = {name: block.X[:, len(plain) + j] for j, name in enumerate(coded)}
-        cells |= block.extra
-        parts: list[Any] = [block.X[:, : len(plain)]]
-        for name, value in made:
-            own = cells[name]
-            own = own.astype(float) if value is None else (own == value).astype(float)
-            parts.append(own[:, None])
-        X = np.hstack(parts)
+    extra = sorted({name for name, _ in made})
+    for block in table.blocks(plain, extra):
+        X = np.hstack([block.X, indicator_cells(block, made)])
         # The step that reads infinite cells is refused by a rule of its own.
         X[np.isinf(X)] = np.nan
         yield X

@@ -193,7 +193,7 @@ class TableVersions:
     def _rows_of(self, name: str, version: TableVersion) -> UInt64[Array, " n"]:
         if version.rows is not None:
             return version.rows
-        (place,) = {p for p, known in enumerate(self._known) if known[1] == name}
+        place = next(p for p, known in enumerate(self._known) if known[1] == name)
         return self._digests(place, version.columns, version.label)
 
     def _former_change(self, table: Table, number: int) -> Change | None:

@@ -346,9 +346,10 @@ class View:
         return found
 
     @property
-    def derived_from(self) -> list[tuple[str, ...]]:
-        """The source columns of which each transform of source columns makes others."""
-        return [one.read for one in self._derived if one.step.of_source]
+    def derived_arguments(self) -> list[tuple[tuple[str, ...], Mapping[str, Any]]]:
+        """What each transform of source columns reads, and its arguments."""
+        some = [one for one in self._derived if one.step.of_source]
+        return [(one.read, one.operation.public) for one in some]
 
     @property
     def is_by_columns(self) -> bool:
