@@ -9,7 +9,8 @@ the first study, so that it is the same in every process. Two labels would strat
 cuts, whose unions could differ in a few rows: later studies use the first one's, and
 are refused where it leaves a block few rows of one of their classes. The order of rows
 has no part in it. Rows with a rare cell (one of two observed values of a column, say)
-stand in the same blocks, as far as their classes allow.
+stand in the same blocks, as far as their classes allow, and no row of a block alone
+has one of few values of a column, where rows can change places so.
 
 Rows appended behind the known ones leave the earlier blocks as they are, so that unions
 of both versions do not differ in a few. The new rows are cut by themselves: while there
@@ -44,12 +45,16 @@ from unpooled.party.views.cut import (
     Cut,
     brought_together,
     merged,
+    none_alone,
     stratified_blocks,
 )
 from unpooled.party.views.view import View
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.shared_blocks import MOST_BLOCKS
 
+# Flags of rows: how many at most, of how many values of a column, seen in how many
+# rows, and of how many rows: of more some are in every block.
+_MOST_FLAGS, _MOST_VALUES, _SAMPLE, _MOST_FLAGGED = 64, 8, 256, 30 * MOST_BLOCKS
 _CUT, _SELECTED, _COMMON = "blocks", "selected", "common_blocks"
 
 
@@ -208,6 +213,7 @@ class TableCuts:
         return {
             "label": table.label or "",
             "fewest": [self._policy.min_rows, self._policy.min_rows_per_class],
+            "alone": False,
             "parts": [[len(digests), self._version(digests)]],
         }
 
@@ -236,6 +242,8 @@ class TableCuts:
         if classes is None:
             classes, fewest_of_class = np.zeros(len(digests), int), 0
         rare = _rare_rows(table, fewest)
+        # Notes of earlier versions of the library do not say so: their cut stays.
+        flags = None if note.get("alone", True) else _flags(table, fewest, rare)
         blocks, start = np.zeros(len(digests), np.uint8), 0
         for n, version in note["parts"]:
             part = slice(start, start + n)
@@ -244,6 +252,8 @@ class TableCuts:
             order = np.argsort(digests[part] * odd, kind="stable")
             new = stratified_blocks(order, classes[part], fewest, fewest_of_class)
             new = brought_together(new, classes[part], rare[part], order)
+            if flags is not None:
+                new = none_alone(new, classes[part], flags[part], order)
             if start:
                 known = (blocks[:start], classes[:start])
                 appended = new, classes[part]
@@ -288,6 +298,43 @@ def _rare_rows(table: Table, fewest: int) -> Bool[Array, "n q"]:
         other += (~_same(X, usual)).sum(axis=0)
     few = (other > 0) & (other < fewest)
     return np.concatenate([~_same(X[:, few], usual[few]) for X in blocks])
+
+
+def _flags(table: Table, fewest: int, rare: Bool[Array, "n q"]) -> Bool[Array, "n q"]:
+    """Return which rows have values that few have: rare cells, and others.
+
+    Of columns with few different values, each of these; of other columns, whether the
+    cell is missing, or has a value. Whichever column is the label.
+    """
+    found = list[Bool[Array, " n"]]()
+    for name in sorted({*table.columns, *filter(None, [table.label])}):
+        cells, there = _column(table, name)
+        masks = [there, ~there]
+        if len(np.unique(cells[there][:_SAMPLE])) <= _MOST_VALUES:
+            values = np.unique(cells[there])
+            masks += [cells == v for v in values if len(values) <= _MOST_VALUES]
+        most = min(_MOST_FLAGGED, len(cells) // 2)
+        found += [mask for mask in masks if fewest <= mask.sum() <= most]
+    found.sort(key=np.sum)
+    return np.column_stack([*rare.T[:_MOST_FLAGS], *found[:_MOST_FLAGS], rare[:, :0]])
+
+
+def _column(table: Table, name: str) -> tuple[Shaped[Array, " n"], Bool[Array, " n"]]:
+    """Return the cells of a column or of the label, and which are there."""
+    if name in table.columns:
+        cells = np.concatenate([block.X[:, 0] for block in table.blocks([name])])
+        return cells, ~np.isnan(cells)
+    read = [block.extra[name].tolist() for block in table.blocks((), [name])]
+    labels = [value for part in read for value in part]
+    there = np.array([value is not None and value == value for value in labels], bool)
+    known = sorted({v for v in labels if v is not None and v == v}, key=_by_size)
+    places = {value: place for place, value in enumerate(known)}
+    return np.array([places.get(value, -1) for value in labels]), there
+
+
+def _by_size(value: Any) -> tuple[bool, Any]:
+    # A label of numbers is in the order in which a column of them is.
+    return isinstance(value, str), value
 
 
 def _same(X: Float[Array, "n p"], usual: Float[Array, " p"]) -> Bool[Array, "n p"]:
