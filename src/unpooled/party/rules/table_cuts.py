@@ -30,7 +30,7 @@ would differ from the same blocks apart.
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -55,6 +55,8 @@ from unpooled.protocol.shared_blocks import MOST_BLOCKS
 # Flags of rows: how many at most, of how many values of a column, seen in how many
 # rows, and of how many rows: of more some are in every block.
 _MOST_FLAGS, _MOST_VALUES, _SAMPLE, _MOST_FLAGGED = 64, 8, 256, 30 * MOST_BLOCKS
+# In place of a value: the cell is missing, has one, or the column has many.
+_MISSING, _THERE, _MANY = ("missing",), ("there",), ("many",)
 _CUT, _SELECTED, _COMMON = "blocks", "selected", "common_blocks"
 
 
@@ -306,35 +308,60 @@ def _flags(table: Table, fewest: int, rare: Bool[Array, "n q"]) -> Bool[Array, "
     Of columns with few different values, each of these; of other columns, whether the
     cell is missing, or has a value. Whichever column is the label.
     """
-    found = list[Bool[Array, " n"]]()
-    for name in sorted({*table.columns, *filter(None, [table.label])}):
-        cells, there = _column(table, name)
-        masks = [there, ~there]
-        if len(np.unique(cells[there][:_SAMPLE])) <= _MOST_VALUES:
-            values = np.unique(cells[there])
-            masks += [cells == v for v in values if len(values) <= _MOST_VALUES]
-        most = min(_MOST_FLAGGED, len(cells) // 2)
-        found += [mask for mask in masks if fewest <= mask.sum() <= most]
-    found.sort(key=np.sum)
-    return np.column_stack([*rare.T[:_MOST_FLAGS], *found[:_MOST_FLAGS], rare[:, :0]])
+    names = sorted({*table.columns, *filter(None, [table.label])})
+    counts = [Counter[object]() for _ in names]
+    for start, columns in _cells(table, names):
+        for of_column, cells in zip(counts, columns, strict=True):
+            there = cells[cells == cells]
+            of_column[_MISSING] += len(cells) - len(there)
+            if start and _MANY in of_column:
+                continue
+            # Of a column of measurements a few cells are enough to see that it is one.
+            values, sizes = np.unique(there[:_SAMPLE], return_counts=True)
+            if len(values) <= _MOST_VALUES:
+                values, sizes = np.unique(there, return_counts=True)
+            of_column.update(dict(zip(values.tolist(), sizes.tolist(), strict=True)))
+            if len(of_column) > _MOST_VALUES + 1:
+                missing = of_column[_MISSING]
+                of_column.clear()
+                of_column.update({_MISSING: missing, _MANY: 0})
+    n = table.n_rows
+    most, found = min(_MOST_FLAGGED, n // 2), list[tuple[int, str, object]]()
+    for name, of_column in zip(names, counts, strict=True):
+        of_column[_THERE] = n - of_column[_MISSING]
+        sizes = [(size, name, value) for value, size in of_column.items()]
+        found += [one for one in sizes if max(fewest, 1) <= one[0] <= most]
+    found = sorted(found, key=lambda one: (one[0], one[1], str(one[2])))[:_MOST_FLAGS]
+    read = sorted({name for _, name, _ in found})
+    flags = np.zeros((n, len(found)), bool)
+    for start, columns in _cells(table, read) if read else ():
+        cells_of = dict(zip(read, columns, strict=True))
+        for j, (_, name, value) in enumerate(found):
+            cells, rows = cells_of[name], slice(start, start + len(cells_of[name]))
+            if value in (_MISSING, _THERE):
+                flags[rows, j] = (cells == cells) == (value == _THERE)
+            else:
+                flags[rows, j] = cells == value
+    return np.hstack([rare[:, :_MOST_FLAGS], flags])
 
 
-def _column(table: Table, name: str) -> tuple[Shaped[Array, " n"], Bool[Array, " n"]]:
-    """Return the cells of a column or of the label, and which are there."""
-    if name in table.columns:
-        cells = np.concatenate([block.X[:, 0] for block in table.blocks([name])])
-        return cells, ~np.isnan(cells)
-    read = [block.extra[name].tolist() for block in table.blocks((), [name])]
-    labels = [value for part in read for value in part]
-    there = np.array([value is not None and value == value for value in labels], bool)
-    known = sorted({v for v in labels if v is not None and v == v}, key=_by_size)
-    places = {value: place for place, value in enumerate(known)}
-    return np.array([places.get(value, -1) for value in labels]), there
-
-
-def _by_size(value: Any) -> tuple[bool, Any]:
-    # A label of numbers is in the order in which a column of them is.
-    return isinstance(value, str), value
+def _cells(
+    table: Table, names: Sequence[str]
+) -> Iterator[tuple[int, list[Shaped[Array, " n"]]]]:
+    """Yield the first row of each block, and its cells by column; NaN where missing."""
+    label = [table.label] if table.label in names and table.label else []
+    features = [name for name in names if name not in label]
+    for block in table.blocks(features, label):
+        cells = dict(zip(features, block.X.T, strict=True))
+        for name in label:
+            values = block.extra[name]
+            if values.dtype.kind not in "fiub":
+                made = [np.nan if v is None or v != v else v for v in values.tolist()]
+                numbers = all(isinstance(v, int | float) for v in made)
+                texts = [v if v != v else str(v) for v in made]
+                values = np.array(made, float) if numbers else np.array(texts, object)
+            cells[name] = values
+        yield block.start, [cells[name] for name in names]
 
 
 def _same(X: Float[Array, "n p"], usual: Float[Array, " p"]) -> Bool[Array, "n p"]:
