@@ -34,11 +34,14 @@ class TableVersion:
         The column of the label; empty where there is none.
     rows : (n,) array or None
         A digest of each row, sorted; None in a log in memory.
+    only_ids : bool
+        Whether its ids were matched, and nothing else of it was answered about.
     """
 
     columns: tuple[str, ...]
     label: str
     rows: UInt64[Array, " n"] | None
+    only_ids: bool = False
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "TableVersion":
@@ -46,7 +49,8 @@ class TableVersion:
         rows = record.get("rows")
         if rows is not None:
             rows = np.frombuffer(base64.b64decode(rows), "<u8")
-        return cls(tuple(record["columns"]), record["label"], rows)
+        only_ids = record.get("only_ids", False)
+        return cls(tuple(record["columns"]), record["label"], rows, only_ids)
 
 
 @final
@@ -279,8 +283,9 @@ class AuditState:
         if entry.kind in self.notes:
             self.notes[entry.kind].append(entry.record)
         elif entry.kind == "table":
-            version = TableVersion.from_record(entry.record)
-            self.tables.setdefault(entry.record["name"], version)
+            version, name = TableVersion.from_record(entry.record), entry.record["name"]
+            if name not in self.tables or self.tables[name].only_ids:
+                self.tables[name] = version
         elif entry.kind == "filling":
             for column, record in entry.record["columns"].items():
                 key = (entry.record["table"], column)

@@ -80,6 +80,8 @@ class DifferencingRules:
             self._imputed.check(asked.step, view)
             self._changed.check(asked.step, view)
             self._together.check(asked.step, view, self._versions.names(view.whole))
+        else:
+            self._versions.check(view.table, only_ids=True)
 
     def check_parties(self, view: View | IdColumn, parties: tuple[str, ...]) -> None:
         """Refuse a table that was answered about for another set of parties."""
@@ -119,7 +121,8 @@ class DifferencingRules:
     def notes(self, asked: AskedStep) -> list[Note]:
         """Return what the log must remember of a step, beside its round."""
         view = asked.view
-        notes = self._versions.notes(view.table)
+        only_ids = not isinstance(view, View)
+        notes = self._versions.notes(view.table, only_ids=only_ids)
         if isinstance(view, View):
             versions = self._versions.names(view.table)
             notes += self._fillings.notes(view, versions)

@@ -84,15 +84,23 @@ class TableVersions:
         same = [other for other, change in changes.items() if _is_nothing(change)]
         return [name, *sorted(same)]
 
-    def check(self, table: Table) -> None:
-        """Refuse to answer when the table differs from an earlier one in few rows."""
+    def check(self, table: Table, *, only_ids: bool = False) -> None:
+        """Refuse to answer when the table differs from an earlier one in few rows.
+
+        Parameters
+        ----------
+        only_ids : bool, default False
+            Whether its ids are to be matched: how many are common would tell of the few
+            rows whether they are.
+        """
         if not self._policy.min_changed_rows:
             return
         name = self.name(table)
         former = range(len(self._audit_log.state().notes["version"]))
         found = [self._former_change(table, number) for number in former]
-        for other in self._audit_log.state().tables:
-            if other != name:
+        for other, version in self._audit_log.state().tables.items():
+            # Matched rows may be all but a few of those whose ids were compared.
+            if other != name and (only_ids or not version.only_ids):
                 found.append(self._change(table, other))
         for change in found:
             if change and 0 < change.n_rows < self._policy.min_changed_rows:
@@ -115,7 +123,9 @@ class TableVersions:
         place, name, _ = self._find(table)
         found = dict[str, Bool[Array, " n"]]()
         for other, version in self._audit_log.state().tables.items():
-            if other == name or not (change := self._change(table, other)):
+            if other == name or version.only_ids:
+                continue
+            if not (change := self._change(table, other)):
                 continue
             if change.n_rows:
                 if (place, other) not in self._came:
@@ -124,13 +134,15 @@ class TableVersions:
                 found[other] = self._came[place, other]
         return found
 
-    def notes(self, table: Table) -> list[Note]:
+    def notes(self, table: Table, *, only_ids: bool = False) -> list[Note]:
         """Return what the log must say before an answer about a table leaves."""
         place, name, version = self._find(table)
-        if name in self._audit_log.state().tables:
+        known = self._audit_log.state().tables.get(name)
+        if known is not None and known.only_ids <= only_ids:
             return []
         record = {"name": name, "columns": list(version.columns)}
         record |= {"label": version.label}
+        record |= {"only_ids": True} if only_ids else {}
         if self._audit_log.path is not None:
             rows = self._digests(place, version.columns, version.label)
             record["rows"] = base64.b64encode(rows.tobytes()).decode()
