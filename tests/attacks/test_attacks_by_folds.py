@@ -6,6 +6,7 @@ what two of them differ in: `min_rows` rows of the silo, and of a class
 """
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from unpooled.data.sources.open_source import open_source
 from unpooled.errors import ReleaseRefusedError
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.party import Party
+from unpooled.party.rules import table_cuts
 from unpooled.party.rules.policy import Policy
 from unpooled.protocol.view_operations import Rows, Select
 from unpooled.secure.keys.roster import Roster
@@ -195,3 +197,44 @@ def test_a_coordinator_cannot_say_that_more_silos_have_blocks(altered):
     rules = set(rogue.rules("scaler.local_counts", None, view).values())
     assert {reply.header["rule"] for reply in shared[0].values()} == {"wrong_total"}
     assert rules == {"out_of_order"}
+
+
+def flagged() -> dict[str, np.ndarray]:
+    """Rows of which few, all of b, have a flag in the last column."""
+    tables = {name: rows(240, seed=i) for i, name in enumerate("abc")}
+    flags = {name: np.zeros((240, 1)) for name in tables}
+    flags["b"][::16] = 1.0
+    return {name: np.hstack([X, flags[name]]) for name, X in tables.items()}
+
+
+def products_by_fold(**more: Any) -> list[np.ndarray]:
+    """Return the flag's products with all columns, of what each fold leaves out."""
+    federation = up.simulate(flagged(), **more)
+
+    def products(view: up.Federation) -> np.ndarray:
+        model = up.PCA().fit(view)
+        N, mean = model.n_samples_, model.mean_
+        S = (N - 1) * model.get_covariance() + N * np.outer(mean, mean)
+        return S[-1]
+
+    whole = products(federation)
+    return [whole - products(train) for train, _ in federation.folds(20)]
+
+
+def n_alone(found: list[np.ndarray]) -> int:
+    """Return how many of the folds have one person with the flag, whose row it is."""
+    ill = flagged()["b"][::16]
+    distance = [np.abs(ill - one).max(axis=1).min() for one in found]
+    return int((np.array(distance) < 1e-6).sum())
+
+
+def test_a_fold_leaves_out_no_person_with_a_flag_alone():
+    found = products_by_fold()
+    assert n_alone(found) == 0
+    # Others are two together, or more.
+    assert min({round(one[-1]) for one in found} - {0}) >= 2
+
+
+def test_control_by_chance_folds_do(monkeypatch):
+    monkeypatch.setattr(table_cuts, "none_alone", lambda blocks, *_: blocks)
+    assert n_alone(products_by_fold()) >= 1

@@ -278,8 +278,8 @@ def test_two_jobs_at_once_do_not_fill_a_cell_in_two_ways(tmp_path, monkeypatch):
     first, second = rogue(jobs.start()), rogue(jobs.start())
     answer, asked = Session.answer, []
 
-    def meanwhile(session, step, check_leverage):
-        released = answer(session, step, check_leverage)
+    def meanwhile(session, step, *checks):
+        released = answer(session, step, *checks)
         if session.party == "b" and not asked:
             asked.append(True)
             theirs = second.rules("pca.local_squares", squares, constant(6.0))
@@ -297,8 +297,8 @@ def test_two_jobs_at_once_do_not_apply_two_fitted_fillings(tmp_path, monkeypatch
     first, second = rogue(jobs.start()), rogue(jobs.start())
     answer, asked = Session.answer, []
 
-    def meanwhile(session, step, check_leverage):
-        released = answer(session, step, check_leverage)
+    def meanwhile(session, step, *checks):
+        released = answer(session, step, *checks)
         if session.party == "b" and not asked:
             asked.append(True)
             second.rules("pca.local_squares", squares, fitted(6.0))

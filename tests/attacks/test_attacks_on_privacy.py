@@ -6,14 +6,16 @@ import numpy as np
 import pytest
 
 from matched_people import people, silos_of
+from unpooled.data.sources.open_source import open_source
 from unpooled.errors import ReleaseRefusedError
 from unpooled.federation.matching import agree_on_rows
 from unpooled.models.pca.private import local_private, on_lattice
 from unpooled.party.party import Party
 from unpooled.protocol.bounds import LATTICE
 from unpooled.protocol.refusal import Refusal
+from unpooled.protocol.view_operations import Complete, Select
 from unpooled.secure.noise import rho_of
-from wire import Rogue, Silos, rows, silos
+from wire import COLUMNS, Rogue, Silos, rows, silos
 
 pytest.importorskip("opendp")
 
@@ -93,3 +95,25 @@ def test_matching_counts_nobody_where_privacy_is_required(people):
     rogue = Rogue(here, partition="columns")
     told = rogue.ask_all({"kind": "describe"})
     assert {m.header["rule"] for m in told.values()} == {"require_privacy"}
+
+
+def test_whether_few_rows_are_incomplete_is_no_reason_to_refuse():
+    """Complete rows next to all of them were refused where they differ in few."""
+    few = {name: X.copy() for name, X in TABLES.items()}
+    few["b"][PERSON, 1] = np.nan
+    public, told = asked(np.zeros(3), 5.0), []
+    for tables in (TABLES, few):
+        rogue = Rogue(silos(tables, policy=RULES)).enter()
+        chain = (Select(COLUMNS), Complete())
+        rules = rogue.rules("pca.local_private", public, chain)
+        told.append([rules, rogue.rules("pca.local_private", public)])
+    assert told[0] == told[1]
+    assert told[0] == [dict.fromkeys("abc", "private_inputs"), dict.fromkeys("abc", "")]
+
+
+def test_whether_one_row_came_is_no_reason_to_refuse():
+    here, public = silos(TABLES, policy=RULES), asked(np.zeros(3), 5.0)
+    for X in (TABLES["b"], TABLES["b"], np.delete(TABLES["b"], PERSON, axis=0)):
+        here.parties["b"].table = open_source(X)
+        rules = Rogue(here).enter().rules("pca.local_private", public)
+        assert rules == dict.fromkeys("abc", "")

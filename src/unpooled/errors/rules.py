@@ -41,7 +41,8 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "max_leverage": (
             "one row carries a direction of the columns alone, so that products of "
-            "pairs of columns would be that row's record",
+            "pairs of columns, with those that were answered before, would be that "
+            "row's record",
             "Leave rare columns out (unpooled.RareColumns), or columns that differ in "
             "one row only, which the silo finds in its log; or let it raise "
             "max_leverage.",
@@ -72,7 +73,8 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "derived_rows": (
             "in a derived column few of the silo's rows have another value than all "
-            "its other rows, or one row is nearly all of the variance",
+            "its other rows, or one row is nearly all of the variance, or of products "
+            "with another column or by class",
             "Leave the column out, or derive it of columns in which more people "
             "differ.",
         ),

@@ -586,7 +586,9 @@ class Party:
         asked = session.check(request)
         n_entries = self._studies.check(asked, session.parties)
         try:
-            released = session.answer(asked, self._studies.check_leverage)
+            released = session.answer(
+                asked, self._studies.check_leverage, self._studies.check_classes
+            )
         except UnpooledError as reason:
             if isinstance(asked.view, View):
                 describe(asked.view, self.table.label, reason.rule)

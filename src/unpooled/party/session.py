@@ -327,6 +327,7 @@ class Session:
         self,
         asked: AskedStep,
         check_leverage: Callable[[AskedStep, Array | None, Array | None], None],
+        check_classes: Callable[[AskedStep], None],
     ) -> Released:
         """Run a step that `check` accepted.
 
@@ -335,6 +336,8 @@ class Session:
         check_leverage : callable
             Refuses releases of which one row is too large a share: before the step
             runs, or by the scatter that it made.
+        check_classes : callable
+            Refuses products of two columns in single classes likewise.
         """
         if self._sum is None:
             raise Refusal("out_of_order")
@@ -359,6 +362,9 @@ class Session:
         with np.errstate(all="ignore"):
             totals = self._run(step, view, request, inbox, public, weighted)
         self._counts.check(step, request.view_digest, public, totals)
+        if apart := self._counts.separates(step, public, totals, view.n_rows):
+            self._policy.check_made(len(view.columns), int(min(apart)))
+            check_classes(asked)
         if scatter:
             own = totals.get(scatter)
             point = self._points.get(request.view_digest)

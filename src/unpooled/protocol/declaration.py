@@ -170,17 +170,23 @@ class Public:
         Of a limit that the step keeps for the silo, the rule of its policy that the
         limit may not be below: "min_rows" or "min_rows_per_class". With "min_rows" a
         silo that allows order statistics takes any.
+    weighs : bool
+        Whether these are weights of the classes, in products of two columns: with
+        unequal ones, those of a class by itself follow from a few totals.
     """
 
     axes: str
     meaning: str = ""
     counts: str = ""
     least: str = ""
+    weighs: bool = False
 
 
-def public(axes: str, meaning: str, *, counts: str = "", least: str = "") -> Public:
+def public(
+    axes: str, meaning: str, *, counts: str = "", least: str = "", weighs: bool = False
+) -> Public:
     """Declare a public argument: ``takes={"mean": public("p", "the mean of ...")}``."""
-    return Public(axes, meaning, counts, least)
+    return Public(axes, meaning, counts, least, weighs)
 
 
 def release(

@@ -33,7 +33,12 @@ def of_three(federation: up.Federation) -> None:
 
 @pytest.mark.parametrize(
     ("new", "expected"),
-    [(0, set()), (1, {("a", "min_changed_rows")}), (10, set())],
+    [
+        (0, set()),
+        (1, {("a", "min_changed_rows")}),
+        (10, {("a", "max_feature_ratio")}),
+        (20, set()),
+    ],
 )
 def test_rows_that_changed(here, new, expected):
     model = up.PCA(2).fit(here.federation)

@@ -434,8 +434,12 @@ class LinearDiscriminantAnalysis(
                 federation, groups
             )
             return ledoit_wolf.weighted_sum(self.priors_, by_class), St, shapes
-        # The weights of the classes are 1 where the priors are their shares of rows.
-        Sw = pooled_within(federation, groups, self.priors_ * N / groups.count) / N
+        # Exactly 1 where the priors are the shares of rows: with other weights the
+        # silos judge each class by itself.
+        weights = np.ones(len(groups.count))
+        if self.priors is not None:
+            weights = self.priors_ * N / groups.count
+        Sw = pooled_within(federation, groups, weights) / N
         apart = between(groups.count / N, groups.means, groups.mean)
         if self.priors is None:
             St = Sw + apart

@@ -36,7 +36,7 @@ from unpooled.protocol.step import public, release, stays, summed
         "classes": NAMES,
         "count": OPENED_SIZES,
         "means": public("c p", "the mean of each column over the rows of each class"),
-        "weights": public("c", "the weight of each class"),
+        "weights": public("c", "the weight of each class", weighs=True),
     },
     squares=release(
         "p",

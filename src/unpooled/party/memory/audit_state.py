@@ -34,11 +34,14 @@ class TableVersion:
         The column of the label; empty where there is none.
     rows : (n,) array or None
         A digest of each row, sorted; None in a log in memory.
+    only_ids : bool
+        Whether its ids were matched, and nothing else of it was answered about.
     """
 
     columns: tuple[str, ...]
     label: str
     rows: UInt64[Array, " n"] | None
+    only_ids: bool = False
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "TableVersion":
@@ -46,7 +49,8 @@ class TableVersion:
         rows = record.get("rows")
         if rows is not None:
             rows = np.frombuffer(base64.b64decode(rows), "<u8")
-        return cls(tuple(record["columns"]), record["label"], rows)
+        only_ids = record.get("only_ids", False)
+        return cls(tuple(record["columns"]), record["label"], rows, only_ids)
 
 
 @final
@@ -252,9 +256,10 @@ class AuditState:
         Other notes, of no study: the table's "blocks", which of them were "selected",
         its "leverage", how many are "common_blocks", by which columns rows were
         "complete", which were "iterated" together, as which table they were "completed"
-        and which were read "otherwise", what was "followed", the states of searches
-        that were followed ("searched"); and of earlier versions of the library the
-        table's "version", and how its cells were "filled".
+        and which were read "otherwise", which columns were "multiplied", what was
+        "followed", the states of searches that were followed ("searched"); and of
+        earlier versions of the library the table's "version", and how its cells were
+        "filled".
     """
 
     def __init__(self) -> None:
@@ -267,7 +272,7 @@ class AuditState:
         self.spent = 0.0
         kinds = ("version", "filled", "followed", "searched", "blocks", "selected")
         kinds += ("leverage", "complete", "common_blocks")
-        kinds += ("iterated", "completed", "otherwise")
+        kinds += ("iterated", "completed", "otherwise", "multiplied")
         self.notes: dict[str, list[dict[str, Any]]] = {kind: [] for kind in kinds}
         self.refusals, self.opened = Refusals(), OpenedNumbers()
         self.heads: set[str] = set()
@@ -278,8 +283,9 @@ class AuditState:
         if entry.kind in self.notes:
             self.notes[entry.kind].append(entry.record)
         elif entry.kind == "table":
-            version = TableVersion.from_record(entry.record)
-            self.tables.setdefault(entry.record["name"], version)
+            version, name = TableVersion.from_record(entry.record), entry.record["name"]
+            if name not in self.tables or self.tables[name].only_ids:
+                self.tables[name] = version
         elif entry.kind == "filling":
             for column, record in entry.record["columns"].items():
                 key = (entry.record["table"], column)

@@ -28,6 +28,7 @@ from unpooled.party.memory.partial_totals import TotalsCache
 from unpooled.party.memory.study_memory import StudyMemory
 from unpooled.party.rules.differencing import DifferencingRules
 from unpooled.party.rules.leverage import LeverageRule
+from unpooled.party.rules.leverage_of_products import LeverageOfProducts
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.privacy_budget import check_budget
 from unpooled.party.rules.rare_derived import RareDerived
@@ -117,10 +118,9 @@ class Studies:
         self._differencing, self._key = DifferencingRules(audit_log, key, policy), key
         cut_key = cut_key or identity.derivation_secret(b"blocks of rows")
         self.cuts = TableCuts(cut_key, audit_log, policy)
-        self._leverage, self._derived = (
-            LeverageRule(audit_log, key, policy),
-            RareDerived(policy),
-        )
+        self._leverage = LeverageRule(audit_log, key, policy)
+        self._derived = RareDerived(policy)
+        self._products = LeverageOfProducts(policy)
         self.studies: dict[str, StudyMemory] = {}
         for name in audit_log.studies():
             if audit_log.study(name).lines:
@@ -267,6 +267,7 @@ class Studies:
         self.cuts.check(asked, len(parties))
         if isinstance(asked.view, View):
             self._derived.check(asked.view)
+            self._products.check(asked.step, asked.view)
 
     @property
     def noteworthy_columns(self) -> tuple[str, ...]:
@@ -288,6 +289,11 @@ class Studies:
         """
         if isinstance(asked.view, View):
             self._leverage.check(asked.step, asked.view, scatter, about)
+
+    def check_classes(self, asked: AskedStep) -> None:
+        """Refuse pairs of columns of which one row carries a direction in its class."""
+        if isinstance(asked.view, View):
+            self._products.check_classes(asked.view)
 
     def foresee(
         self,

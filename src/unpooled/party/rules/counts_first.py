@@ -124,6 +124,33 @@ class CountsFirst:
                     raise Refusal("public_bound")
                 self._judge(taken.counts, opened)
 
+    def separates(
+        self,
+        step: Step,
+        public: Mapping[str, Any],
+        totals: Mapping[str, Any],
+        n_rows: int,
+    ) -> list[float]:
+        """Return the sizes, over all silos, of classes that a step separates.
+
+        With equal weights, and all rows in one of the classes, it separates none. Sums
+        with other weights, or of some classes, combine to those of each class.
+
+        Parameters
+        ----------
+        n_rows : int
+            Rows of the view.
+        """
+        named = [name for name, taken in step.takes.items() if taken.weighs]
+        if not named:
+            return []
+        weights = np.asarray(public[named[0]])
+        (sizes,) = (n for n, taken in step.takes.items() if taken.counts == "classes")
+        (own,) = (n for n, d in step.declared.items() if d.counts == "classes")
+        if (weights == weights[0]).all() and np.sum(totals[own]) == n_rows:
+            return []
+        return np.asarray(public[sizes])[weights != 0.0].tolist()
+
     def _judge(self, what: str, counts: Array) -> None:
         if what == "classes":
             self._policy.check_classes(counts.ravel().tolist())

@@ -8,8 +8,9 @@ arguments, for ever or for a period that it chooses
 changed are refused too (`unpooled.party.rules.table_versions`), and so are those with
 and without a few incomplete rows (`unpooled.party.rules.complete_rows`), two
 imputations of a few cells (`unpooled.party.rules.imputed_cells`) or of rows that few
-others are like (`unpooled.party.rules.imputed_rows`), and two settings of a step that
-is not additive (`unpooled.party.rules.one_setting`). Folds and splits need no
+others are like (`unpooled.party.rules.imputed_rows`), two settings of a step that is
+not additive (`unpooled.party.rules.one_setting`), and products with two columns that
+differ in one row (`unpooled.party.rules.leverage_together`). Folds and splits need no
 rule here: they are unions of blocks (`unpooled.party.views.cut`), and so are their
 differences.
 
@@ -22,14 +23,17 @@ from typing import final
 
 from unpooled.party.memory.audit_log import AuditLog, Note
 from unpooled.party.memory.hash_chain import now
+from unpooled.party.rules.changed_rows import ChangedRows
 from unpooled.party.rules.complete_rows import CompleteRows
 from unpooled.party.rules.imputed_cells import ImputedCells
 from unpooled.party.rules.imputed_rows import ImputedRows
+from unpooled.party.rules.leverage_together import LeverageTogether
 from unpooled.party.rules.one_setting import OneSetting
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.table_versions import TableVersions
 from unpooled.party.steps.asked_step import AskedStep
 from unpooled.party.views.view import IdColumn, View
+from unpooled.protocol.privacy_cost import is_private
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step
 
@@ -56,6 +60,8 @@ class DifferencingRules:
         self._imputed = ImputedRows(audit_log, self._versions, policy)
         self._settings = OneSetting(audit_log, policy)
         self._complete = CompleteRows(audit_log, policy)
+        self._changed = ChangedRows(self._versions, policy)
+        self._together = LeverageTogether(audit_log, policy)
 
     def check(self, asked: AskedStep, parties: tuple[str, ...]) -> None:
         """Refuse a step that, with earlier answers, gives a few rows or one party.
@@ -65,11 +71,17 @@ class DifferencingRules:
         view = asked.view
         self.check_parties(view, parties)
         if isinstance(view, View):
-            self._check_rows(view)
+            # Noise hides a few rows more or less, and a refusal would tell of them.
+            if not is_private(asked.step):
+                self._check_rows(view)
             versions = self._versions.names(view.table)
             self._settings.check(asked, versions)
             self._fillings.check(view, versions)
             self._imputed.check(asked.step, view)
+            self._changed.check(asked.step, view)
+            self._together.check(asked.step, view, self._versions.names(view.whole))
+        else:
+            self._versions.check(view.table, only_ids=True)
 
     def check_parties(self, view: View | IdColumn, parties: tuple[str, ...]) -> None:
         """Refuse a table that was answered about for another set of parties."""
@@ -89,8 +101,11 @@ class DifferencingRules:
             The rows of answers that a plan has before this one; see
             `CompleteRows.foresee`.
         """
-        self._check_rows(view, planned)
+        if not is_private(step):
+            self._check_rows(view, planned)
         self._imputed.foresee(step, view)
+        self._changed.check(step, view)
+        self._together.check(step, view, self._versions.names(view.whole))
 
     def _check_rows(self, view: View, planned: Sequence[Sequence[str]] = ()) -> None:
         """Refuse rows that differ in a few from those of an earlier answer."""
@@ -106,7 +121,8 @@ class DifferencingRules:
     def notes(self, asked: AskedStep) -> list[Note]:
         """Return what the log must remember of a step, beside its round."""
         view = asked.view
-        notes = self._versions.notes(view.table)
+        only_ids = not isinstance(view, View)
+        notes = self._versions.notes(view.table, only_ids=only_ids)
         if isinstance(view, View):
             versions = self._versions.names(view.table)
             notes += self._fillings.notes(view, versions)
@@ -114,4 +130,5 @@ class DifferencingRules:
             notes += self._settings.notes(asked, versions)
             whole = self._versions.names(view.whole)
             notes += self._complete.notes(view, whole)
+            notes += self._together.notes(asked.step, view, whole)
         return notes

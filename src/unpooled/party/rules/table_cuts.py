@@ -9,7 +9,8 @@ the first study, so that it is the same in every process. Two labels would strat
 cuts, whose unions could differ in a few rows: later studies use the first one's, and
 are refused where it leaves a block few rows of one of their classes. The order of rows
 has no part in it. Rows with a rare cell (one of two observed values of a column, say)
-stand in the same blocks, as far as their classes allow.
+stand in the same blocks, as far as their classes allow, and no row of a block alone
+has one of few values of a column, where rows can change places so.
 
 Rows appended behind the known ones leave the earlier blocks as they are, so that unions
 of both versions do not differ in a few. The new rows are cut by themselves: while there
@@ -29,7 +30,7 @@ would differ from the same blocks apart.
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -44,12 +45,18 @@ from unpooled.party.views.cut import (
     Cut,
     brought_together,
     merged,
+    none_alone,
     stratified_blocks,
 )
 from unpooled.party.views.view import View
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.shared_blocks import MOST_BLOCKS
 
+# Flags of rows: how many at most, of how many values of a column, seen in how many
+# rows, and of how many rows: of more some are in every block.
+_MOST_FLAGS, _MOST_VALUES, _SAMPLE, _MOST_FLAGGED = 64, 8, 256, 30 * MOST_BLOCKS
+# In place of a value: the cell is missing, has one, or the column has many.
+_MISSING, _THERE, _MANY = ("missing",), ("there",), ("many",)
 _CUT, _SELECTED, _COMMON = "blocks", "selected", "common_blocks"
 
 
@@ -208,6 +215,7 @@ class TableCuts:
         return {
             "label": table.label or "",
             "fewest": [self._policy.min_rows, self._policy.min_rows_per_class],
+            "alone": False,
             "parts": [[len(digests), self._version(digests)]],
         }
 
@@ -236,6 +244,8 @@ class TableCuts:
         if classes is None:
             classes, fewest_of_class = np.zeros(len(digests), int), 0
         rare = _rare_rows(table, fewest)
+        # Notes of earlier versions of the library do not say so: their cut stays.
+        flags = None if note.get("alone", True) else _flags(table, fewest, rare)
         blocks, start = np.zeros(len(digests), np.uint8), 0
         for n, version in note["parts"]:
             part = slice(start, start + n)
@@ -244,6 +254,8 @@ class TableCuts:
             order = np.argsort(digests[part] * odd, kind="stable")
             new = stratified_blocks(order, classes[part], fewest, fewest_of_class)
             new = brought_together(new, classes[part], rare[part], order)
+            if flags is not None:
+                new = none_alone(new, classes[part], flags[part], order)
             if start:
                 known = (blocks[:start], classes[:start])
                 appended = new, classes[part]
@@ -288,6 +300,68 @@ def _rare_rows(table: Table, fewest: int) -> Bool[Array, "n q"]:
         other += (~_same(X, usual)).sum(axis=0)
     few = (other > 0) & (other < fewest)
     return np.concatenate([~_same(X[:, few], usual[few]) for X in blocks])
+
+
+def _flags(table: Table, fewest: int, rare: Bool[Array, "n q"]) -> Bool[Array, "n q"]:
+    """Return which rows have values that few have: rare cells, and others.
+
+    Of columns with few different values, each of these; of other columns, whether the
+    cell is missing, or has a value. Whichever column is the label.
+    """
+    names = sorted({*table.columns, *filter(None, [table.label])})
+    counts = [Counter[object]() for _ in names]
+    for start, columns in _cells(table, names):
+        for of_column, cells in zip(counts, columns, strict=True):
+            there = cells[cells == cells]
+            of_column[_MISSING] += len(cells) - len(there)
+            if start and _MANY in of_column:
+                continue
+            # Of a column of measurements a few cells are enough to see that it is one.
+            values, sizes = np.unique(there[:_SAMPLE], return_counts=True)
+            if len(values) <= _MOST_VALUES:
+                values, sizes = np.unique(there, return_counts=True)
+            of_column.update(dict(zip(values.tolist(), sizes.tolist(), strict=True)))
+            if len(of_column) > _MOST_VALUES + 1:
+                missing = of_column[_MISSING]
+                of_column.clear()
+                of_column.update({_MISSING: missing, _MANY: 0})
+    n = table.n_rows
+    most, found = min(_MOST_FLAGGED, n // 2), list[tuple[int, str, object]]()
+    for name, of_column in zip(names, counts, strict=True):
+        of_column[_THERE] = n - of_column[_MISSING]
+        sizes = [(size, name, value) for value, size in of_column.items()]
+        found += [one for one in sizes if max(fewest, 1) <= one[0] <= most]
+    found = sorted(found, key=lambda one: (one[0], one[1], str(one[2])))[:_MOST_FLAGS]
+    read = sorted({name for _, name, _ in found})
+    flags = np.zeros((n, len(found)), bool)
+    for start, columns in _cells(table, read) if read else ():
+        cells_of = dict(zip(read, columns, strict=True))
+        for j, (_, name, value) in enumerate(found):
+            cells, rows = cells_of[name], slice(start, start + len(cells_of[name]))
+            if value in (_MISSING, _THERE):
+                flags[rows, j] = (cells == cells) == (value == _THERE)
+            else:
+                flags[rows, j] = cells == value
+    return np.hstack([rare[:, :_MOST_FLAGS], flags])
+
+
+def _cells(
+    table: Table, names: Sequence[str]
+) -> Iterator[tuple[int, list[Shaped[Array, " n"]]]]:
+    """Yield the first row of each block, and its cells by column; NaN where missing."""
+    label = [table.label] if table.label in names and table.label else []
+    features = [name for name in names if name not in label]
+    for block in table.blocks(features, label):
+        cells = dict(zip(features, block.X.T, strict=True))
+        for name in label:
+            values = block.extra[name]
+            if values.dtype.kind not in "fiub":
+                made = [np.nan if v is None or v != v else v for v in values.tolist()]
+                numbers = all(isinstance(v, int | float) for v in made)
+                texts = [v if v != v else str(v) for v in made]
+                values = np.array(made, float) if numbers else np.array(texts, object)
+            cells[name] = values
+        yield block.start, [cells[name] for name in names]
 
 
 def _same(X: Float[Array, "n p"], usual: Float[Array, " p"]) -> Bool[Array, "n p"]:

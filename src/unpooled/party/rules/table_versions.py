@@ -13,7 +13,7 @@ from typing import final
 
 import numpy as np
 
-from unpooled.arrays import Array, UInt64
+from unpooled.arrays import Array, Bool, UInt64
 from unpooled.data.table import Table
 from unpooled.ledger import canonical
 from unpooled.party.memory.audit_log import AuditLog, Note
@@ -65,6 +65,8 @@ class TableVersions:
         # By place in `_known`, columns and label: each is read once.
         self._rows: dict[tuple[int, tuple[str, ...], str], UInt64[Array, " n"]] = {}
         self._changes: dict[tuple[str, str | int], Change | None] = {}
+        # By place in `_known` and name of a version.
+        self._came: dict[tuple[int, str], Bool[Array, " n"]] = {}
         self._former: dict[tuple[int, tuple[str, ...]], UInt64[Array, " n"]] = {}
 
     def name(self, table: Table) -> str:
@@ -82,15 +84,23 @@ class TableVersions:
         same = [other for other, change in changes.items() if _is_nothing(change)]
         return [name, *sorted(same)]
 
-    def check(self, table: Table) -> None:
-        """Refuse to answer when the table differs from an earlier one in few rows."""
+    def check(self, table: Table, *, only_ids: bool = False) -> None:
+        """Refuse to answer when the table differs from an earlier one in few rows.
+
+        Parameters
+        ----------
+        only_ids : bool, default False
+            Whether its ids are to be matched: how many are common would tell of the few
+            rows whether they are.
+        """
         if not self._policy.min_changed_rows:
             return
         name = self.name(table)
         former = range(len(self._audit_log.state().notes["version"]))
         found = [self._former_change(table, number) for number in former]
-        for other in self._audit_log.state().tables:
-            if other != name:
+        for other, version in self._audit_log.state().tables.items():
+            # Matched rows may be all but a few of those whose ids were compared.
+            if other != name and (only_ids or not version.only_ids):
                 found.append(self._change(table, other))
         for change in found:
             if change and 0 < change.n_rows < self._policy.min_changed_rows:
@@ -104,13 +114,35 @@ class TableVersions:
         change = self._change(table, name)
         return change is None or change.overlaps
 
-    def notes(self, table: Table) -> list[Note]:
+    def came(self, table: Table) -> dict[str, Bool[Array, " n"]]:
+        """Return which rows of a table each answered version lacks, by its name.
+
+        Versions that cannot be compared with it are left out, as are those with the
+        same rows.
+        """
+        place, name, _ = self._find(table)
+        found = dict[str, Bool[Array, " n"]]()
+        for other, version in self._audit_log.state().tables.items():
+            if other == name or version.only_ids:
+                continue
+            if not (change := self._change(table, other)):
+                continue
+            if change.n_rows:
+                if (place, other) not in self._came:
+                    now = row_digests(table, version.columns, version.label, self._key)
+                    self._came[place, other] = _came(self._rows_of(other, version), now)
+                found[other] = self._came[place, other]
+        return found
+
+    def notes(self, table: Table, *, only_ids: bool = False) -> list[Note]:
         """Return what the log must say before an answer about a table leaves."""
         place, name, version = self._find(table)
-        if name in self._audit_log.state().tables:
+        known = self._audit_log.state().tables.get(name)
+        if known is not None and known.only_ids <= only_ids:
             return []
         record = {"name": name, "columns": list(version.columns)}
         record |= {"label": version.label}
+        record |= {"only_ids": True} if only_ids else {}
         if self._audit_log.path is not None:
             rows = self._digests(place, version.columns, version.label)
             record["rows"] = base64.b64encode(rows.tobytes()).decode()
@@ -165,13 +197,16 @@ class TableVersions:
             if gone or version.label not in ("", table.label):
                 self._changes[name, other] = None
             else:
-                before = version.rows
-                if before is None:
-                    (first,) = {p for p, k in enumerate(self._known) if k[1] == other}
-                    before = self._digests(first, version.columns, version.label)
+                before = self._rows_of(other, version)
                 now = self._digests(place, version.columns, version.label)
                 self._changes[name, other] = _compared(before, now)
         return self._changes[name, other]
+
+    def _rows_of(self, name: str, version: TableVersion) -> UInt64[Array, " n"]:
+        if version.rows is not None:
+            return version.rows
+        place = next(p for p, known in enumerate(self._known) if known[1] == name)
+        return self._digests(place, version.columns, version.label)
 
     def _former_change(self, table: Table, number: int) -> Change | None:
         """Return how a version differs that an earlier library noted."""
@@ -199,6 +234,17 @@ def _compared(before: UInt64[Array, " n"], now: UInt64[Array, " l"]) -> Change:
     difference = came - left
     n_rows = max(difference.clip(min=0).sum(), -difference.clip(max=0).sum())
     return Change(int(n_rows), overlaps)
+
+
+def _came(before: UInt64[Array, " n"], now: UInt64[Array, " l"]) -> Bool[Array, " l"]:
+    """Return which rows are new; of equal ones the last, as many as there are more."""
+    order = np.argsort(now, kind="stable")
+    rows, first = np.unique(now[order], return_index=True)
+    had = np.searchsorted(before, rows, "right") - np.searchsorted(before, rows, "left")
+    rank = np.arange(len(now)) - np.repeat(first, np.diff([*first, len(now)]))
+    came = np.zeros(len(now), bool)
+    came[order] = rank >= np.repeat(had, np.diff([*first, len(now)]))
+    return came
 
 
 def _is_nothing(change: Change | None) -> bool:

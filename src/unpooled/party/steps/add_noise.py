@@ -16,7 +16,7 @@ from unpooled.protocol.declaration import Declared
 from unpooled.protocol.privacy_cost import is_private
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step, find_step
-from unpooled.protocol.view_operations import Derive, Operation, Rows
+from unpooled.protocol.view_operations import Complete, Derive, Operation, Rows
 from unpooled.secure.noise import cost_of, discrete_gaussian
 
 
@@ -24,16 +24,17 @@ def check_inputs(step: Step, operations: Sequence[Operation]) -> None:
     """Refuse a private step on a view that was computed from the data without noise.
 
     A fitted transform depends on its rows, and the rows of a fold depend on how many
-    there are. What a fit finds for a transform are arrays, or stays in the silo; others
-    depend on public numbers alone, as a constant in missing cells does. A transform
-    declared `from_noise` has arrays that a private fit found: its cost was charged, and
-    each row that it makes depends on one row and on these.
+    there are. Which rows are complete depends on each row alone, but whether others are
+    few is a reason to refuse. What a fit finds for a transform are arrays, or stays in
+    the silo; others depend on public numbers alone, as a constant in missing cells
+    does. A transform declared `from_noise` has arrays that a private fit found: its
+    cost was charged, and each row that it makes depends on one row and on these.
     """
     for operation in operations if is_private(step) else ():
         made = find_step(operation.step) if isinstance(operation, Derive) else None
         fitted = made is not None and (made.takes or "kept" in made.reads)
         fitted = fitted and not (made is not None and made.from_noise)
-        if fitted or isinstance(operation, Rows):
+        if fitted or isinstance(operation, Rows | Complete):
             raise Refusal("private_inputs")
 
 

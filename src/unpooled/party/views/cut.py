@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
@@ -30,6 +30,8 @@ from unpooled.protocol.shared_blocks import n_blocks, shared_blocks
 
 # Columns whose rows with rare cells are brought together.
 _MOST_RARE = 64
+# How often rows that are alone are looked for, and rows that are tried for each.
+_SWEEPS, _TRIED = 4, 32
 
 
 @final
@@ -138,6 +140,70 @@ def brought_together(
                 for row, other in found:
                     blocks[row], blocks[other] = blocks[other], blocks[row]
                 break
+    return blocks
+
+
+def none_alone(
+    blocks: UInt8[Array, " n"],
+    classes: Int[Array, " n"],
+    flags: Bool[Array, "n q"],
+    order: Int[Array, " n"],
+) -> UInt8[Array, " n"]:
+    """Return blocks in which, as far as can be, no row has a flag alone.
+
+    A row alone changes places with one of its class in another block, or one with the
+    flag comes, wherever fewer rows are alone afterwards.
+
+    Parameters
+    ----------
+    blocks, classes : (n,) arrays of int
+        Of each row.
+    flags : (n, q) array of bool
+        Values that few rows have.
+    order : (n,) array of int
+        A secret order of the rows.
+    """
+    blocks, F = blocks.copy(), flags.astype(np.int64)
+    K, place = int(blocks.max(initial=0)) + 1, np.argsort(order)
+    C = np.array([F[blocks == b].sum(axis=0) for b in range(K)])
+
+    def change(rows: Int[Array, " l"], others: Int[Array, " m"], a: int, b: int) -> Any:
+        """Return how many more rows are alone once rows of a and b change places."""
+        moved = F[rows][:, None] - F[others]
+        alone = (C[a] - moved == 1).sum(axis=2) + (C[b] + moved == 1).sum(axis=2)
+        return alone - (C[a] == 1).sum() - (C[b] == 1).sum()
+
+    for _ in range(_SWEEPS):
+        found = np.argwhere(C == 1)
+        for a, q in found.tolist():
+            if C[a, q] != 1:
+                continue
+            best = (0, -1, -1)
+            for b in np.flatnonzero(C[:, q] > 0).tolist():
+                if b == a:
+                    continue
+                # The row leaves, or another one comes.
+                ways = [(a, b), (b, a)] if C[b, q] > 2 else [(a, b)]
+                for here, there in ways:
+                    rows = np.flatnonzero((blocks == here) & flags[:, q])
+                    others = np.flatnonzero((blocks == there) & ~flags[:, q])
+                    rows = rows[np.argsort(place[rows])][:_TRIED]
+                    others = others[np.argsort(place[others])]
+                    for row in rows.tolist():
+                        same = others[classes[others] == classes[row]][:_TRIED]
+                        if not len(same):
+                            continue
+                        more = change(np.array([row]), same, here, there)[0]
+                        if more.min() < best[0]:
+                            best = int(more.min()), row, int(same[more.argmin()])
+            if best[0] < 0:
+                _, row, other = best
+                here, there = int(blocks[row]), int(blocks[other])
+                C[here] += F[other] - F[row]
+                C[there] += F[row] - F[other]
+                blocks[row], blocks[other] = there, here
+        if not (C == 1).any():
+            break
     return blocks
 
 

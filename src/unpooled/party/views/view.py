@@ -14,7 +14,8 @@ from typing import Any, final
 
 import numpy as np
 
-from unpooled.arrays import Array, Bool, Float, UInt8
+from unpooled.arrays import Array, Bool, Float, Int, UInt8
+from unpooled.data.aligned_table import AlignedTable
 from unpooled.data.categories import category_code
 from unpooled.data.filtered_table import complete_rows
 from unpooled.data.row_blocks import Block
@@ -280,6 +281,16 @@ class View:
         # Its table has the complete rows already, where an operation keeps these.
         return View(self.table, chain, cut=self._find_cut)
 
+    def of_rows(self, rows: Int[Array, " l"]) -> "View":
+        """Return a view of some rows of the table alone, transformed as here."""
+        chain = [Select(self.source_columns), *self._operations]
+        some = AlignedTable(self.table, rows)
+        view = View(some, chain, self._kept, self._partition)
+        view.fill_as(self.filled_as)
+        if self.held is not None:
+            view.hold(replace(self.held, rows=self.held.rows[rows]))
+        return view
+
     @property
     def selection(self) -> tuple[int, ...] | None:
         """The blocks that are in the view; None where it has all rows."""
@@ -333,6 +344,17 @@ class View:
                 before = self._operations[: place + 1]
                 found.append((self._of_all_rows(before), one.operation.columns))
         return found
+
+    @property
+    def derived_arguments(self) -> list[tuple[tuple[str, ...], Mapping[str, Any]]]:
+        """What each transform of source columns reads, and its arguments."""
+        some = [one for one in self._derived if one.step.of_source]
+        return [(one.read, one.operation.public) for one in some]
+
+    @property
+    def is_by_columns(self) -> bool:
+        """Whether other silos have other columns of the same rows."""
+        return self._partition == "columns"
 
     def up_to_scale(self) -> "View":
         """Return the view without the shifts and scales of its columns at the end."""

@@ -39,6 +39,9 @@ def event(entry: Entry) -> str:
     if entry.kind == "otherwise":
         columns = counted(len({*record["columns"], *record["parts"]}), "column")
         return f"answered about {columns} with cells left out or imputed one by one"
+    if entry.kind == "multiplied":
+        columns = counted(len(record["columns"]), "column")
+        return f"first answered about products of {columns}"
     if entry.kind == "setting":
         columns = counted(len(record["columns"]), "column")
         return f"answered {record['step']} about {columns} for its one setting"

@@ -1,0 +1,90 @@
+"""Rows that came since an earlier answer: they are judged as a table of their own.
+
+    version 1   Σ over 100 rows
+    version 2   Σ over these and 12 more      2 - 1 = Σ over the 12
+
+Where no other silo's table changed, the difference of two answers is about these rows
+alone. So a silo answers about a changed table what it would answer about the rows that
+came by themselves: each of their classes has `min_rows_per_class` rows, each column
+with missing cells `min_rows` values, they are enough for the columns
+(`max_feature_ratio`), and no row among them carries a direction (`max_leverage`): among
+12 new people there is often one alone with a certain diagnosis, whose products with all
+other columns are that person's record.
+
+Of rows that left the silo has digests and no cells. How many must at least have changed
+is all that it can judge of them (`rules.table_versions`).
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import final
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from unpooled.arrays import Array, Bool, Float
+from unpooled.data.table import Table
+from unpooled.linalg.leverage import largest_leverage
+from unpooled.linalg.moments import observed_sums
+from unpooled.party.rules.leverage import tells_pairs
+from unpooled.party.rules.policy import Policy
+from unpooled.party.rules.table_versions import TableVersions
+from unpooled.party.views.view import View
+from unpooled.protocol.refusal import Refusal
+from unpooled.protocol.step import Step
+
+
+@final
+class ChangedRows:
+    """The silo's verdicts about rows that came since it answered.
+
+    Parameters
+    ----------
+    versions : TableVersions
+        The versions that it answered about.
+    policy : Policy
+        The silo's rules.
+    """
+
+    def __init__(self, versions: TableVersions, policy: Policy) -> None:
+        self._versions, self._policy = versions, policy
+        # Of a table: the views of which no row that came carries a direction.
+        self._passed: WeakKeyDictionary[Table, set[str]] = WeakKeyDictionary()
+
+    def check(self, step: Step, view: View) -> None:
+        """Refuse a step that would not be answered about rows that came alone."""
+        leaves = [one for one in step.leaves.values() if one.noise is None]
+        if not leaves:
+            return
+        for version, came in self._versions.came(view.table).items():
+            if 0 < (n := int(came.sum())) < len(came):
+                for declared in leaves:
+                    self._policy.check_features(declared, len(view.columns), n)
+                self._judge(step, view, came, version)
+
+    def _judge(
+        self, step: Step, view: View, came: Bool[Array, " n"], version: str
+    ) -> None:
+        declared = [*step.declared.values(), *step.takes.values()]
+        new, label = view.of_rows(np.flatnonzero(came)), view.table.label
+        by_class = "y" in step.reads and any("c" in d.axes.split() for d in declared)
+        if by_class and label is not None:
+            self._policy.check_classes(n for n, _ in new.class_sizes(label))
+        if any(one.counts == "cells" for one in declared):
+            cells = sum(observed_sums(block.X)[0] for block in new.blocks())
+            self._policy.check_cells(np.ravel(cells).tolist())
+        p, limit = len(view.columns), self._policy.max_leverage
+        if not tells_pairs(step, p) or limit >= 1.0 or p + 1 >= new.n_rows:
+            return
+        passed = self._passed.setdefault(view.table, set())
+        key = f"{version} {view.up_to_scale().digest()}"
+        if key in passed:
+            return
+        rows = partial(_rows, new.up_to_scale())
+        if largest_leverage(rows, new.n_rows, p, limit).at_least > limit:
+            raise Refusal("max_leverage")
+        passed.add(key)
+
+
+def _rows(view: View) -> Iterator[Float[Array, "n p"]]:
+    return (block.X for block in view.blocks())

@@ -1,0 +1,153 @@
+"""Leverage in sums of three factors: of derived products, and of single classes.
+
+    d = a b      Σ d z = Σ b (a z)      of b, with a and z together as weights
+
+A derived product is two factors already where a step multiplies columns, or adds them
+by class. If one of the people with a flag a has the flag z, or is of the class z, then
+Σ d z is b of this person, though neither flag is rare and no row carries a direction of
+d and z. So the columns that a step multiplies, and the classes, are judged once more,
+in rows that each factor of a derived product or ratio is the weight of.
+
+Products of two columns in a class by itself are three factors too. There the rows of
+the class are judged as a table would be, where the silo has enough of them for that.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import final
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from unpooled.arrays import Array, Float
+from unpooled.data.derived_columns import PRODUCT, RATIO
+from unpooled.data.table import Table
+from unpooled.linalg.leverage import largest_leverage
+from unpooled.party.rules.leverage import tells_pairs
+from unpooled.party.rules.leverage_together import (
+    Indicator,
+    indicator_cells,
+    indicators,
+    tells_classes,
+)
+from unpooled.party.rules.policy import Policy
+from unpooled.party.views.view import View
+from unpooled.protocol.refusal import Refusal
+from unpooled.protocol.step import Step
+
+# Fewest rows of a class for each column, for its rows to be judged.
+_ROWS_PER_COLUMN = 2
+
+
+@final
+class LeverageOfProducts:
+    """The silo's verdicts about derived products, once for each table and view.
+
+    Parameters
+    ----------
+    policy : Policy
+        The silo's rules.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._passed: WeakKeyDictionary[Table, set[str]] = WeakKeyDictionary()
+
+    def check(self, step: Step, view: View) -> None:
+        """Refuse derived products of which one row would be a total.
+
+        Raises
+        ------
+        Refusal
+            As "derived_rows".
+        """
+        limit, factors = self._policy.max_leverage, _factors(view)
+        if not factors or limit >= 1.0:
+            return
+        pairs = tells_pairs(step, len(view.columns))
+        by_class = tells_classes(step, view.table)
+        if not pairs and not by_class:
+            return
+        read = view.up_to_scale()
+        passed = self._passed.setdefault(view.table, set())
+        name = f"{read.digest()} {pairs} {by_class}"
+        if name in passed:
+            return
+        classes = indicators(view.table, frozenset(), by_class, 1)
+        p = 1 + len(classes) + (len(read.columns) if pairs else 0)
+        for column, inverse in factors:
+            weight = _weight(view.table, column, inverse=inverse)
+            blocks = partial(_weighted, read, weight, classes, pairs=pairs)
+            # With as many columns as rows every leverage is 1.
+            if p + 1 < (weight != 0.0).sum():
+                found = largest_leverage(blocks, len(weight), p, limit)
+                if found.at_least > limit:
+                    raise Refusal("derived_rows")
+        passed.add(name)
+
+    def check_classes(self, view: View) -> None:
+        """Refuse products of columns in single classes where one row carries one.
+
+        Raises
+        ------
+        Refusal
+            As "max_leverage".
+        """
+        limit, label = self._policy.max_leverage, view.table.label
+        if limit >= 1.0 or label is None:
+            return
+        passed = self._passed.setdefault(view.table, set())
+        if (name := f"classes {view.up_to_scale().digest()}") in passed:
+            return
+        p, rows = len(view.columns), defaultdict[object, list[int]](list)
+        for block in view.table.blocks((), [label]):
+            for row, value in enumerate(block.extra[label].tolist(), block.start):
+                rows[value].append(row)
+        for of_class in rows.values():
+            # Of fewer rows each has a large leverage, whatever the data are.
+            if len(of_class) >= _ROWS_PER_COLUMN * (p + 1):
+                blocks = partial(_rows, view.of_rows(np.array(of_class)))
+                found = largest_leverage(blocks, len(of_class), p, limit)
+                if found.at_least > limit:
+                    raise Refusal("max_leverage")
+        passed.add(name)
+
+
+def _rows(view: View) -> Iterator[Float[Array, "n p"]]:
+    return (block.X for block in view.up_to_scale().blocks())
+
+
+def _factors(view: View) -> list[tuple[str, bool]]:
+    """Return the columns that derived columns multiply, and whether they divide."""
+    found = set[tuple[str, bool]]()
+    for read, public in view.derived_arguments:
+        every = zip(public["kinds"], public["first"], public["second"], strict=True)
+        for kind, first, second in every:
+            if kind in (PRODUCT, RATIO):
+                found |= {(read[first], False), (read[second], bool(kind == RATIO))}
+    return sorted(found)
+
+
+def _weight(table: Table, column: str, *, inverse: bool) -> Float[Array, " n"]:
+    parts = [block.X[:, 0] for block in table.blocks([column])]
+    weight = np.concatenate(parts)
+    with np.errstate(all="ignore"):
+        weight = 1.0 / weight if inverse else weight
+        there = np.isfinite(weight)
+        return np.where(there, weight, weight[there].mean() if there.any() else 0.0)
+
+
+def _weighted(
+    view: View,
+    weight: Float[Array, " n"],
+    classes: Sequence[Indicator],
+    *,
+    pairs: bool,
+) -> Iterator[Float[Array, "n p"]]:
+    extra = sorted({name for name, _ in classes})
+    for block in view.blocks(extra):
+        one = np.ones((len(block.X), 1))
+        parts = [one, *([block.X] if pairs else []), indicator_cells(block, classes)]
+        own = weight[block.start : block.start + len(block.X), None]
+        yield own * np.hstack(parts)

@@ -1,0 +1,302 @@
+"""Leverage over several answers: products of columns that were never asked together.
+
+    answer 1   Σ f x      f and f' are equal but for one person
+    answer 2   Σ f' x
+    2 - 1      ± x of that person
+
+Either answer alone passes the rule about its own columns (`rules.leverage`). So a silo
+remembers which columns it answered about together, and judges for each column x all
+that it was multiplied with, f and f' at once: whatever can be combined of such answers
+is Σ u x, with u a combination of these columns, and no u may be one row's alone. The
+classes of a label are columns of zeros and ones here: a sum of x by class is their
+product with x. A derived product or ratio is one of the columns that it reads, also
+where nothing but its mean is asked for.
+
+Columns are judged as they are in the table, since two that are equal but for one person
+stay so under any transform of single columns. Those of which one row is nearly all by
+itself are left out: as they are they were refused.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, final
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from unpooled.arrays import Array, Float
+from unpooled.data.row_blocks import Block
+from unpooled.data.table import Table
+from unpooled.linalg.leverage import largest_leverage
+from unpooled.party.memory.audit_log import AuditLog, Note
+from unpooled.party.rules.leverage import tells_pairs
+from unpooled.party.rules.policy import Policy
+from unpooled.party.views.view import View
+from unpooled.protocol.declaration import FEATURE_AXES
+from unpooled.protocol.refusal import Refusal
+from unpooled.protocol.step import Step
+
+log = logging.getLogger("unpooled.party")
+
+# With more values a label of numbers is a number, and not a name of classes.
+_MOST_CLASSES = 50
+
+
+@final
+@dataclass(frozen=True)
+class Multiplied:
+    """Columns that an answer had sums of products of.
+
+    Attributes
+    ----------
+    columns : frozenset of str
+        Source columns of the table.
+    pairs : bool
+        Whether with each other.
+    label : bool
+        Whether with the label.
+    """
+
+    columns: frozenset[str]
+    pairs: bool
+    label: bool
+
+    def covers(self, other: "Multiplied") -> bool:
+        """Whether another answer had no further products."""
+        fewer = other.pairs <= self.pairs and other.label <= self.label
+        return fewer and other.columns <= self.columns
+
+    def as_record(self, table: str) -> dict[str, Any]:
+        """Return JSON values."""
+        kinds = {"pairs": self.pairs, "label": self.label}
+        return {"table": table, "columns": sorted(self.columns), **kinds}
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> "Multiplied":
+        """Read what `as_record` returned."""
+        return cls(frozenset(record["columns"]), record["pairs"], record["label"])
+
+
+# Columns that are judged together, and whether the label is among them.
+_Judged = tuple[frozenset[str], bool]
+# A column that a value of another one makes; a label of numbers for None.
+Indicator = tuple[str, object]
+
+
+@final
+class LeverageTogether:
+    """Which columns of its table a silo answered about together.
+
+    Parameters
+    ----------
+    audit_log : AuditLog
+        Keeps them.
+    policy : Policy
+        The silo's rules.
+    """
+
+    def __init__(self, audit_log: AuditLog, policy: Policy) -> None:
+        self._audit_log, self._policy = audit_log, policy
+        # What was judged and found to be carried by no row.
+        self._passed: WeakKeyDictionary[Table, list[_Judged]] = WeakKeyDictionary()
+
+    def check(self, step: Step, view: View, versions: Sequence[str]) -> None:
+        """Refuse products that, with earlier ones, are those of one row.
+
+        Parameters
+        ----------
+        versions : sequence of str
+            Names of the versions of the table that have its rows.
+        """
+        if self._policy.max_leverage >= 1.0:
+            return
+        asked = _multiplied(step, view)
+        earlier = [] if not asked else self._noted(versions)
+        for one in asked:
+            for judged in _together(one, earlier, everywhere=view.is_by_columns):
+                # `rules.leverage` judges a view by itself, as its transforms leave it.
+                own = one.pairs and tells_pairs(step, len(view.columns))
+                if own and not judged[1] and judged[0] <= one.columns:
+                    continue
+                self._judge(view.table, judged, one, earlier)
+
+    def notes(self, step: Step, view: View, versions: Sequence[str]) -> list[Note]:
+        """Return what the log must say before an answer about a view leaves."""
+        asked = _multiplied(step, view)
+        earlier = [] if not asked else self._noted(versions)
+        return [
+            ("multiplied", one.as_record(versions[0]))
+            for one in asked
+            if not any(known.covers(one) for known in earlier)
+        ]
+
+    def _noted(self, versions: Sequence[str]) -> list[Multiplied]:
+        notes = self._audit_log.state().notes["multiplied"]
+        return [Multiplied.from_record(n) for n in notes if n["table"] in versions]
+
+    def _judge(
+        self, table: Table, judged: _Judged, one: Multiplied, earlier: list[Multiplied]
+    ) -> None:
+        columns, label = judged
+        most = 2.0 * self._policy.max_feature_ratio * table.n_rows
+        if len(columns) > most:
+            # So many columns that a leverage may be large by their number alone. Any
+            # two answers have no more.
+            for other in earlier:
+                two = (one.columns & columns) | (other.columns & columns)
+                if len(two) <= most:
+                    self._judge(table, (two, label), one, [])
+            return
+        passed = self._passed.setdefault(table, [])
+        if any(columns <= more and label <= too for more, too in passed):
+            return
+        answers = [other.columns for other in (one, *earlier) if other.pairs]
+        if carried := _carried(table, judged, answers, self._policy):
+            log.warning(
+                "one row carries a direction of the columns %s, which were asked for "
+                "with the same column",
+                ", ".join(sorted(carried)),
+            )
+            raise Refusal("max_leverage")
+        passed.append(judged)
+
+
+def _multiplied(step: Step, view: View) -> list[Multiplied]:
+    """Return the products of source columns that a step releases sums of."""
+    leaves = [d for d in step.leaves.values() if d.noise is None and not d.counts]
+    if not leaves:
+        return []
+    label = "y" in step.reads and view.table.label is not None
+    columns = frozenset(view.source_columns)
+    if tells_pairs(step, len(view.columns)):
+        return [Multiplied(columns, True, label)]
+    found = [
+        Multiplied(frozenset(read), True, False) for read, _ in view.derived_arguments
+    ]
+    if tells_classes(step, view.table):
+        found.append(Multiplied(columns, False, True))
+    return found
+
+
+def tells_classes(step: Step, table: Table) -> bool:
+    """Whether a step releases sums of columns by the classes of a label."""
+    leaves = [d for d in step.leaves.values() if d.noise is None and not d.counts]
+    by_label = "y" in step.reads and table.label is not None
+    return by_label and any(FEATURE_AXES & set(d.letters) for d in leaves)
+
+
+def _together(
+    asked: Multiplied, earlier: list[Multiplied], *, everywhere: bool
+) -> list[_Judged]:
+    """Return what each column was multiplied with, the largest sets alone.
+
+    Parameters
+    ----------
+    everywhere : bool
+        Whether products with columns of other silos are asked for, so that any two
+        answers have such a column in common.
+    """
+    related = [one for one in earlier if everywhere or one.columns & asked.columns]
+    # Of columns that the same answers were about the sets are equal.
+    kinds = {
+        frozenset(i for i, one in enumerate(related) if everywhere or x in one.columns)
+        for x in asked.columns
+    }
+    if asked.label and asked.pairs:
+        # The label is multiplied too.
+        kinds.add(frozenset(i for i, w in enumerate(related) if w.label and w.pairs))
+    found = set[_Judged]()
+    for kind in kinds:
+        of = [asked, *(related[i] for i in kind)]
+        columns = frozenset[str]().union(*(one.columns for one in of if one.pairs))
+        found.add((columns, any(one.label for one in of)))
+    return [
+        one
+        for one in found
+        if len(one[0]) + one[1] > 1
+        and not any(
+            one != more and one[0] <= more[0] and one[1] <= more[1] for more in found
+        )
+    ]
+
+
+def _carried(
+    table: Table,
+    judged: _Judged,
+    answers: Sequence[frozenset[str]],
+    policy: Policy,
+) -> set[str]:
+    """Return columns of which one row carries a direction, and of no answer alone."""
+    columns, label = judged
+    limit, n = policy.max_leverage, table.n_rows
+    coded, plain = columns & {*table.categorical}, columns - {*table.categorical}
+    made = indicators(table, coded, label, policy.min_rows_per_class)
+
+    def carried(plain: frozenset[str], made: Sequence[Indicator]) -> set[str] | None:
+        names = sorted(plain)
+        if len(names) + len(made) + 1 >= n:
+            return None
+        blocks = partial(_rows, table, names, made)
+        found = largest_leverage(blocks, n, len(names) + len(made), limit)
+        if found.at_least <= limit:
+            return None
+        return {names[j] for j in found.columns if j < len(names)}
+
+    while (found := carried(plain, made)) is not None:
+        # What was answered by itself was another column there, under a transform.
+        parts = [*({name} for name in plain), *(plain & one for one in answers)]
+        alone = (carried(frozenset(part), ()) for part in parts if part)
+        left = next((heavy for heavy in alone if heavy), None)
+        if left is None:
+            return found or set(columns)
+        plain -= left
+    return set()
+
+
+def indicators(
+    table: Table, coded: frozenset[str], label: bool, fewest: int
+) -> list[Indicator]:
+    """Return the columns that a label and columns of categories stand for.
+
+    Of groups with few rows none: these are judged where they are released, or merged.
+    """
+    label_name = table.label if label else None
+    names = [*sorted(coded), *([] if label_name is None else [label_name])]
+    counts = {name: Counter[object]() for name in names}
+    for block in table.blocks((), names):
+        for name in names:
+            counts[name].update(block.extra[name].tolist())
+    found = list[Indicator]()
+    for name, sizes in counts.items():
+        values = [v for v in sizes if v is not None and v == v]
+        numbers = all(isinstance(value, int | float) for value in values)
+        if name == label_name and numbers and len(values) > _MOST_CLASSES:
+            found.append((name, None))
+            continue
+        # The last one is the others' complement.
+        common = [value for value, n in sizes.most_common() if n >= fewest]
+        found += [(name, v) for v in common[len(common) == len(sizes) :] if v in values]
+    return found
+
+
+def indicator_cells(block: Block, made: Sequence[Indicator]) -> Float[Array, "n q"]:
+    """Return the cells of columns that values of others make."""
+    cells = np.empty((len(block.X), len(made)))
+    for j, (name, value) in enumerate(made):
+        own = block.extra[name]
+        cells[:, j] = own if value is None else own == value
+    return cells
+
+
+def _rows(
+    table: Table, plain: Sequence[str], made: Sequence[Indicator]
+) -> Iterator[Float[Array, "n p"]]:
+    extra = sorted({name for name, _ in made})
+    for block in table.blocks(plain, extra):
+        X = np.hstack([block.X, indicator_cells(block, made)])
+        # The step that reads infinite cells is refused by a rule of its own.
+        X[np.isinf(X)] = np.nan
+        yield X

@@ -1,0 +1,139 @@
+"""Attacks on one person by sums of three factors, in a single study.
+
+Neither of two flags is rare, and one person has both. A derived product is two factors
+already, a covariance matrix or a sum by class adds the third; so does the covariance
+matrix of one class.
+"""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+
+import unpooled as up
+from unpooled.errors import ReleaseRefusedError
+
+OTHERS, OPEN = ["age", "pressure"], {"max_leverage": 1.0}
+DERIVED = {f"{name}_if_ill": f"ill * {name}" for name in OTHERS}
+PERSON = 7
+
+
+def tables(n_both: int = 1) -> dict[str, pd.DataFrame]:
+    """Tables in which few people of b, and nobody else, are ill and treated."""
+    rng = np.random.default_rng(0)
+    made = {}
+    for name in "abc":
+        ill = rng.random(120) < 0.2
+        treated = (rng.random(120) < 0.2) & ~ill
+        made[name] = pd.DataFrame(
+            {
+                "ill": ill.astype(float),
+                "treated": treated.astype(float),
+                "age": rng.integers(20, 90, 120).astype(float),
+                "pressure": rng.normal(120, 15, 120).round(),
+            }
+        )
+    rows = slice(PERSON, PERSON + n_both - 1)
+    made["b"].loc[rows, ["ill", "treated"]] = 1.0
+    return made
+
+
+RECORD = tables()["b"].loc[PERSON, OTHERS].tolist()
+
+
+def by_products(federation: up.Federation) -> list[float]:
+    """Return the products of the derived columns with the other flag."""
+    derived = up.DerivedColumns(DERIVED).fit(federation).transform(federation)
+    model = up.PCA().fit(derived.select(["treated", *DERIVED]))
+    N, mean = model.n_samples_, model.mean_
+    S = (N - 1) * model.get_covariance() + N * np.outer(mean, mean)
+    return list(S[0, 1:])
+
+
+def by_classes(federation: up.Federation) -> list[float]:
+    """Return the sums of the derived columns over the treated."""
+    derived = up.DerivedColumns(DERIVED).fit(federation).transform(federation)
+    model = up.LinearDiscriminantAnalysis().fit(derived.select(list(DERIVED)))
+    return list(model.class_count_[1] * model.means_[1])
+
+
+def by_priors(federation: up.Federation) -> list[float]:
+    """Return the products with a flag in one class, from two sets of priors."""
+    models = [
+        up.LinearDiscriminantAnalysis(priors=priors).fit(
+            federation.select(["ill", *OTHERS])
+        )
+        for priors in (None, [0.5, 0.5])
+    ]
+    n = models[0].class_count_
+    one, two = (model.covariance_ for model in models)
+    weights = np.array([np.full(2, 1.0 / n.sum()), 0.5 / n])
+    S = np.linalg.solve(weights, np.stack([one[0], two[0]]))[1]
+    means = models[0].means_[1]
+    return list((S + n[1] * means[0] * means)[1:])
+
+
+ATTACKS = {
+    "products": (by_products, None, "derived_rows"),
+    "classes": (by_classes, "treated", "derived_rows"),
+    "priors": (by_priors, "treated", "max_leverage"),
+}
+
+
+@pytest.mark.parametrize("follow", [False, True])
+@pytest.mark.parametrize(
+    ("attack", "label", "rule"), ATTACKS.values(), ids=ATTACKS.keys()
+)
+def test_the_one_with_both_flags_is_not_a_total(attack, label, rule, follow):
+    here = up.simulate(tables(), label=label, follow=follow)
+    with pytest.raises(ReleaseRefusedError) as refused:
+        attack(here)
+    assert (refused.value.party, refused.value.rule) == ("b", rule)
+
+
+@pytest.mark.parametrize(
+    ("attack", "label", "rule"), ATTACKS.values(), ids=ATTACKS.keys()
+)
+def test_control_without_a_limit_it_is(attack, label, rule):
+    here = up.simulate(tables(), label=label, policy=OPEN)
+    assert_allclose(attack(here), RECORD, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("attack", "label", "rule"), ATTACKS.values(), ids=ATTACKS.keys()
+)
+def test_of_several_people_it_is_answered(attack, label, rule):
+    attack(up.simulate(tables(8), label=label, follow=True))
+
+
+def test_shrinkage_that_asks_for_each_class_is_refused_too():
+    model = up.LinearDiscriminantAnalysis(shrinkage="auto")
+    here = up.simulate(tables(), label="treated", follow=True)
+    with pytest.raises(ReleaseRefusedError, match="max_leverage"):
+        model.fit(here)
+    model.fit(up.simulate(tables(8), label="treated", follow=True))
+
+
+def test_a_class_by_itself_has_enough_rows_for_the_columns():
+    """Of 15 people and five columns the scatter would nearly be their records."""
+    data = {name: table.assign(kind=0) for name, table in tables(8).items()}
+    for name, table in data.items():
+        table.loc[:4, "kind"] = 1
+        for j in range(2):
+            table[f"x{j}"] = np.random.default_rng([ord(name), j]).normal(size=120)
+    here = up.simulate(data, label="kind", follow=True)
+    columns = ["age", "pressure", "x0", "x1", "ill", "treated"]
+    up.LinearDiscriminantAnalysis().fit(here.select(columns))
+    with pytest.raises(ReleaseRefusedError, match="max_feature_ratio"):
+        up.LinearDiscriminantAnalysis(shrinkage="auto").fit(here.select(columns))
+
+
+def test_a_ratio_is_a_product_too():
+    derived = {f"{name}_over": f"{name} / weight" for name in OTHERS}
+    data = tables()
+    for table in data.values():
+        table["weight"] = np.where(table["ill"] > 0, 1.0, 1e9)
+    here = up.simulate(data, label="treated", follow=True)
+    view = up.DerivedColumns(derived).fit(here).transform(here)
+    with pytest.raises(ReleaseRefusedError, match="derived_rows"):
+        up.LinearDiscriminantAnalysis().fit(view.select(list(derived)))

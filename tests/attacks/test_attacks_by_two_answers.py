@@ -1,0 +1,161 @@
+"""Attacks on one person by two answers, about columns that are equal but for one row.
+
+A column and the same one after a correction, last year's diagnosis and this year's, a
+label and a column that is the label but for one person: each is asked for with the
+person's other columns, in a study of its own, and the two results are subtracted.
+"""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+
+import unpooled as up
+from policy_steps import squares
+from unpooled.data.sources.open_source import open_source
+from unpooled.errors import ReleaseRefusedError
+from unpooled.party.memory.audit_log import AuditLog
+from unpooled.party.rules.leverage_together import LeverageTogether
+from unpooled.party.rules.policy import Policy
+from unpooled.party.views.view import View
+from unpooled.protocol.refusal import Refusal
+from unpooled.protocol.step import find_step
+from unpooled.protocol.view_operations import Select
+
+PERSON, OPEN = 7, {"max_leverage": 1.0}
+OTHERS = ["age", "pressure"]
+
+
+def tables(**more: int) -> dict[str, pd.DataFrame]:
+    """Tables with a diagnosis of two years, which differs in one person of b."""
+    rng = np.random.default_rng(0)
+    made = {}
+    for name in "abc":
+        ill = (rng.random(100) < 0.4).astype(float)
+        made[name] = pd.DataFrame(
+            {
+                "ill": ill,
+                "ill_later": ill,
+                "age": rng.integers(20, 90, 100).astype(float),
+                "pressure": rng.normal(120, 15, 100).round(),
+                "group": rng.integers(0, 2, 100),
+            }
+        )
+    made["b"].loc[PERSON, "ill_later"] = 1.0 - made["b"].loc[PERSON, "ill"]
+    return made
+
+
+RECORD = tables()["b"].loc[PERSON, OTHERS].tolist()
+SIGN = float(np.diff(tables()["b"].loc[PERSON, ["ill", "ill_later"]]).item())
+
+
+def by_covariances(federation: up.Federation) -> list[float]:
+    """Return the difference of two studies' products with the diagnosis."""
+    found = []
+    for diagnosis in ("ill", "ill_later"):
+        model = up.PCA().fit(federation.select([diagnosis, *OTHERS]))
+        N, mean = model.n_samples_, model.mean_
+        S = (N - 1) * model.get_covariance() + N * np.outer(mean, mean)
+        found.append(S[0, 1:])
+    return list(SIGN * (found[1] - found[0]))
+
+
+def by_derived_columns(federation: up.Federation) -> list[float]:
+    """Return the difference of the means of products, one study for each number."""
+    found = []
+    for column in OTHERS:
+        sums = []
+        for diagnosis in ("ill", "ill_later"):
+            derived = up.DerivedColumns({"both": f"{diagnosis} * {column}"})
+            view = derived.fit(federation).transform(federation).select(["both"])
+            scaler = up.StandardScaler().fit(view)
+            assert scaler.mean_ is not None
+            sums.append(float(scaler.mean_[0] * scaler.n_samples_seen_))
+        found.append(SIGN * (sums[1] - sums[0]))
+    return found
+
+
+def by_classes(federation: up.Federation) -> list[float]:
+    """Return sums of a class less the products with the other diagnosis."""
+    of_class = up.LinearDiscriminantAnalysis().fit(federation.select(OTHERS))
+    ill = of_class.means_[1] * of_class.priors_[1] * 300
+    model = up.PCA().fit(federation.select(["ill_later", *OTHERS]))
+    N, mean = model.n_samples_, model.mean_
+    S = (N - 1) * model.get_covariance() + N * np.outer(mean, mean)
+    return list(SIGN * (S[0, 1:] - ill))
+
+
+ATTACKS = {
+    "covariances": (by_covariances, None),
+    "derived columns": (by_derived_columns, None),
+    "classes": (by_classes, "ill"),
+}
+
+
+@pytest.mark.parametrize("follow", [False, True])
+@pytest.mark.parametrize(("attack", "label"), ATTACKS.values(), ids=ATTACKS.keys())
+def test_two_answers_do_not_show_whom_two_columns_differ_in(attack, label, follow):
+    here = up.simulate(tables(), label=label, follow=follow)
+    with pytest.raises(ReleaseRefusedError) as refused:
+        attack(here)
+    assert (refused.value.party, refused.value.rule) == ("b", "max_leverage")
+
+
+@pytest.mark.parametrize(("attack", "label"), ATTACKS.values(), ids=ATTACKS.keys())
+def test_control_without_a_limit_two_answers_show_the_person(attack, label):
+    here = up.simulate(tables(), label=label, policy=OPEN)
+    assert_allclose(attack(here), RECORD, atol=1e-6)
+
+
+SUPERVISED = [up.LinearDiscriminantAnalysis(), up.LogisticRegression(C=1.0)]
+
+
+@pytest.mark.parametrize("model", SUPERVISED, ids=lambda model: type(model).__name__)
+def test_a_column_that_is_the_label_but_for_one_person_is_refused(model):
+    here = up.simulate(tables(), label="ill", follow=True)
+    with pytest.raises(ReleaseRefusedError, match="max_leverage"):
+        model.fit(here.select(["ill_later", *OTHERS]))
+
+
+@pytest.mark.parametrize("model", SUPERVISED, ids=lambda model: type(model).__name__)
+def test_a_column_that_is_the_label_but_for_five_people_is_not(model):
+    data = tables()
+    for frame in data.values():
+        frame.loc[:4, "ill_later"] = 1.0 - frame.loc[:4, "ill"]
+    model.fit(up.simulate(data, label="ill", follow=True).select(["ill_later"]))
+
+
+def test_columns_that_no_answer_multiplied_with_the_same_ones_are_answered():
+    here = up.simulate(tables(), follow=True)
+    up.PCA().fit(here.select(["ill", "age"]))
+    up.PCA().fit(here.select(["ill_later", "pressure"]))
+    up.PCA().fit(here.select(OTHERS))
+    with pytest.raises(ReleaseRefusedError, match="max_leverage"):
+        up.PCA().fit(here.select(["ill", "pressure"]))
+
+
+def test_a_third_study_of_columns_that_were_answered_is_not_judged_again():
+    here = up.simulate(tables(), label="group", follow=True)
+    for _ in range(2):
+        for columns in (["ill", *OTHERS], ["ill", "age"], OTHERS):
+            up.PCA().fit(here.select(columns))
+            up.LinearDiscriminantAnalysis().fit(here.select(columns))
+
+
+def test_the_account_outlives_the_process(tmp_path):
+    """A silo with the log of an earlier one remembers what was multiplied."""
+    table, step = open_source(tables()["b"]), find_step(squares.name)
+    first, later = (
+        View(table, [Select((diagnosis, "age"))]) for diagnosis in ("ill", "ill_later")
+    )
+    log = AuditLog(tmp_path / "audit.db")
+    rule = LeverageTogether(log, Policy())
+    rule.check(step, first, ["v"])
+    for kind, record in rule.notes(step, first, ["v"]):
+        log.note(kind, record)
+    again = LeverageTogether(AuditLog(tmp_path / "audit.db"), Policy())
+    assert again.notes(step, first, ["v"]) == []
+    with pytest.raises(Refusal, match="max_leverage"):
+        again.check(step, later, ["v"])
+    # Another version of the table is another account.
+    again.check(step, later, ["w"])

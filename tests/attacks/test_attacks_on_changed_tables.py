@@ -1,0 +1,129 @@
+"""Attacks on one person among the rows that a silo has appended since a study.
+
+The study is run again as it was, every month. Nobody else's table has changed, so the
+two results subtract to sums over the new rows; among these one person has the only
+diagnosis, the only label of a class, or the only value of a column.
+"""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+
+import unpooled as up
+from unpooled.data.sources.open_source import open_source
+from unpooled.errors import ReleaseRefusedError
+from wire import Silos, silos
+
+COLUMNS = ("ill", "age", "pressure", "marker")
+OPEN = {
+    "max_leverage": 1.0,
+    "min_rows_per_class": 1,
+    "min_rows": 1,
+    "max_feature_ratio": np.inf,
+    "min_own_cells": 1,
+}
+
+
+def rows_of(n: int, seed: int) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "ill": (rng.random(n) < 0.2).astype(float),
+            "age": rng.integers(20, 90, n).astype(float),
+            "pressure": rng.normal(120, 15, n).round(),
+            "marker": rng.normal(3, 1, n).round(2),
+            "group": rng.integers(0, 2, n),
+        }
+    )
+
+
+def appended(one: bool = True) -> pd.DataFrame:
+    """Twenty rows; with `one`, one of them alone is ill, measured, and of group 1."""
+    new = rows_of(20, 9)
+    if one:
+        new["ill"], new["group"] = 0.0, 0
+        new.loc[4, ["ill", "group"]] = 1
+        new.loc[new.index != 4, "marker"] = np.nan
+    return new
+
+
+PERSON = appended().loc[4]
+
+
+def tables() -> dict[str, pd.DataFrame]:
+    return {name: rows_of(100, seed) for seed, name in enumerate("abc")}
+
+
+def before_and_after(
+    here: Silos, first: Any, new: pd.DataFrame
+) -> tuple[np.ndarray, np.ndarray]:
+    before = first(here.federation)
+    later = pd.concat([tables()["b"], new], ignore_index=True)
+    here.parties["b"].table = open_source(later, label="group")
+    return before, first(here.federation)
+
+
+def products(federation: up.Federation) -> np.ndarray:
+    """Return the sums of products of the diagnosis with the others."""
+    model = up.PCA().fit(federation.select(["ill", "age", "pressure"]))
+    N, mean = model.n_samples_, model.mean_
+    S = (N - 1) * model.get_covariance() + N * np.outer(mean, mean)
+    return S[0, 1:]
+
+
+def class_sums(federation: up.Federation) -> np.ndarray:
+    view = federation.select(["age", "pressure"])
+    model = up.LinearDiscriminantAnalysis().fit(view)
+    totals = up.StandardScaler().fit(view)
+    return totals.n_samples_seen_ * model.priors_[1] * model.means_[1]
+
+
+def observed_sum(federation: up.Federation) -> np.ndarray:
+    view = federation.select(["marker"])
+    scaler = up.StandardScaler().fit(view)
+    assert scaler.mean_ is not None
+    return np.asarray(scaler.n_samples_seen_ * scaler.mean_)
+
+
+ATTACKS = {
+    "the only diagnosis": (products, "max_leverage", ["age", "pressure"]),
+    "the only one of a class": (class_sums, "min_rows_per_class", ["age", "pressure"]),
+    "the only value": (observed_sum, "min_rows", ["marker"]),
+}
+
+
+@pytest.mark.parametrize(
+    ("attack", "rule", "record"), ATTACKS.values(), ids=ATTACKS.keys()
+)
+def test_a_study_repeated_after_rows_came_does_not_show_one(attack, rule, record):
+    here = silos(tables(), label="group")
+    with pytest.raises(ReleaseRefusedError) as refused:
+        before_and_after(here, attack, appended())
+    assert (refused.value.party, refused.value.rule) == ("b", rule)
+
+
+@pytest.mark.parametrize(
+    ("attack", "rule", "record"), ATTACKS.values(), ids=ATTACKS.keys()
+)
+def test_control_without_the_rules_it_does(attack, rule, record):
+    here = silos(tables(), label="group", policy=OPEN)
+    before, after = before_and_after(here, attack, appended())
+    assert_allclose(after - before, PERSON[record].tolist(), atol=1e-6)
+
+
+@pytest.mark.parametrize("attack", [one[0] for one in ATTACKS.values()])
+def test_a_study_is_repeated_after_ordinary_rows_came(attack):
+    before_and_after(silos(tables(), label="group"), attack, appended(one=False))
+
+
+def test_the_rows_that_came_are_enough_for_the_columns():
+    here = silos(tables(), label="group")
+    with pytest.raises(ReleaseRefusedError, match="max_feature_ratio"):
+        before_and_after(
+            here,
+            lambda federation: up.PCA().fit(federation.select(COLUMNS)),
+            appended(one=False)[:11],
+        )
