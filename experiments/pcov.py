@@ -1,6 +1,6 @@
 """Paper 003 (Pooled Covariance PCA): its tables and figures, reproduced.
 
-    python experiments/pcov.py --data FOLDER [--quick]
+    python experiments/pcov.py [--data FOLDER] [--quick]
 
 FOLDER holds mnist_full.npz and cifar10_10k.npz (X_train, y_train, X_test, y_test).
 Writes pcov.md and pcov_*.png into experiments/results. The baselines are those of the

@@ -1,6 +1,6 @@
 """PCA with differential privacy: the mechanisms beside each other, at the same ε and δ.
 
-    python experiments/private_pca.py --data FOLDER [--quick]
+    python experiments/private_pca.py [--data FOLDER] [--quick]
 
 FOLDER holds mnist_full.npz and cifar10_10k.npz. Writes private_pca.md into
 experiments/results. The noise is drawn from the operating system, so that no two runs
