@@ -64,10 +64,12 @@ def held(name: str, folder: Path | None = None, needed: Sequence[str] = "X") -> 
     folder = folder or Path(os.environ.get("UNPOOLED_DATA") or "data")
     file = folder / f"{name}.npz"
     if not file.exists():
-        how = f", and `python experiments/fetch.py --to {folder} {name}` gets this set"
+        known = sets().get(name, {})
+        how = f" `python experiments/fetch.py --to {folder} {name}` gets this set."
         sys.exit(
-            f"{file} is not there. UNPOOLED_DATA names the folder of the data"
-            f"{how * (name in sets())}."
+            f"{file} is not there. UNPOOLED_DATA names the folder of the data."
+            f"{how * ('url' in known)}{known.get('absent', '') and ' '}"
+            f"{known.get('absent', '')}"
         )
     try:
         arrays = _arrays(file)

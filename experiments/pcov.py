@@ -1,6 +1,6 @@
 """Paper 003 (Pooled Covariance PCA): its tables and figures, reproduced.
 
-    python experiments/pcov.py --data FOLDER [--quick]
+    python experiments/pcov.py [--data FOLDER] [--quick]
 
 FOLDER holds mnist_full.npz and cifar10_10k.npz (X_train, y_train, X_test, y_test).
 Writes pcov.md and pcov_*.png into experiments/results. The baselines are those of the
@@ -10,6 +10,7 @@ paper's repository, written from its descriptions, and read the silos' rows in c
 import argparse
 import os
 import platform
+import sys
 import time
 from pathlib import Path
 
@@ -185,7 +186,8 @@ def clients(data, report):
 
 def compression(name, data, exact, report):
     full = None
-    ways = [{"bits": b} for b in (64, 32, 16, 8)] + [{"rank": r} for r in (200, 100)]
+    ranks = [r for r in (200, 100) if r <= min(data["X"].shape)]
+    ways = [{"bits": b} for b in (64, 32, 16, 8)] + [{"rank": r} for r in ranks]
     for way in ways:
         federation = federate(split(data, 5))
         model = up.PCA(K, **way).fit(federation)
@@ -312,6 +314,9 @@ def load(name, folder, quick):
         # Every fourth column: a quick run tests the program, not the numbers.
         for part in ("X", "X_test"):
             data[part] = np.ascontiguousarray(data[part][:, ::4])
+    if min(data["X"].shape) < K:
+        rows, columns = data["X"].shape
+        sys.exit(f"{name} has {rows} rows and {columns} columns, for {K} components.")
     return data
 
 

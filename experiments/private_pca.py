@@ -1,6 +1,6 @@
 """PCA with differential privacy: the mechanisms beside each other, at the same ε and δ.
 
-    python experiments/private_pca.py --data FOLDER [--quick]
+    python experiments/private_pca.py [--data FOLDER] [--quick]
 
 FOLDER holds mnist_full.npz and cifar10_10k.npz. Writes private_pca.md into
 experiments/results. The noise is drawn from the operating system, so that no two runs
@@ -11,6 +11,7 @@ read of them: abstracts, the first part of one, and a list of the other's algori
 import argparse
 import os
 import resource
+import sys
 import time
 from pathlib import Path
 
@@ -128,6 +129,8 @@ def load(folder, quick):
 
 def load_grey(folder, quick):
     raw = held("cifar10_10k", folder, ("X_train", "y_train"))
+    if raw["X_train"].shape[1:] != (3072,):
+        sys.exit("X_train of cifar10_10k is to have 32 x 32 x 3 columns.")
     # Pixels by rows, three colours of each: colours and squares of four are averaged.
     X = raw["X_train"].reshape(len(raw["X_train"]), 16, 2, 16, 2, 3) / 255.0
     X = X.mean(axis=(2, 4, 5)).reshape(len(X), -1)
@@ -228,6 +231,9 @@ def main():
     wide = wide_lines(size, (4.0,) if args.quick else (1.0, 3.0))
     data = load(args.data, args.quick)
     k = 5 if args.quick else 50
+    if min(data[0].shape) < k:
+        rows, columns = data[0].shape
+        sys.exit(f"mnist_full has {rows} rows and {columns} columns, for k = {k}.")
     exact = sklearn.decomposition.PCA(k, svd_solver="covariance_eigh").fit(data[0])
     lines, first = [], ""
     for epsilon in (1.0,) if args.quick else (1.0, 0.3):
