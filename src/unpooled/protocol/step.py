@@ -47,7 +47,7 @@ __all__ = ["LIBRARY", "Declared", "Polynomial", "SharedEigenpairs", "Step", "Wei
 __all__ += ["check_installed", "compared", "computed", "derived", "disclosed"]
 __all__ += ["exchanged"]
 __all__ += ["find_step", "kept", "named_for", "public", "release", "stays"]
-__all__ += ["steps_of", "summed"]
+__all__ += ["steps_of", "summed", "totals_of"]
 
 LIBRARY = "unpooled.models."
 # Modules that moved: their steps keep the names that ledgers, audit logs and policies

@@ -19,6 +19,7 @@ signs, there of λ and here of ranks.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, final
 
@@ -51,6 +52,34 @@ _SEARCHED = {
     "units": column_quantiles.UNITS,
     "least": column_quantiles.LEAST,
 }
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Arguments:
+    """Public arguments of a round of the search: `_SEARCHED`, and `inward`."""
+
+    count: Float[Array, "1 p"]
+    total: Float[Array, " p"]
+    squares: Float[Array, " p"]
+    probabilities: Float[Array, " r"]
+    units: Float[Array, " p"]
+    least: Any
+    inward: bool
+    below: Float[Array, "t l k"]
+
+    def search(self) -> column_quantiles.Search:
+        """Return the search that follows from the totals."""
+        return column_quantiles.search_of(
+            self.count,
+            self.count[0],
+            self.total,
+            self.squares,
+            probabilities=self.probabilities,
+            units=self.units,
+            least=self.least,
+            inward=self.inward,
+        )
 
 
 @summed(
@@ -88,30 +117,10 @@ def local_log_squares(
     ),
 )
 def local_below(
-    X: Float[Array, "n p"],
-    *,
-    count: Float[Array, "1 p"],
-    total: Float[Array, " p"],
-    squares: Float[Array, " p"],
-    probabilities: Float[Array, " r"],
-    units: Float[Array, " p"],
-    least: Any,
-    inward: bool,
-    below: Float[Array, "t l k"],
-    level: int,
+    X: Float[Array, "n p"], *, at: _Arguments, level: int
 ) -> dict[str, Any]:
     """Count this silo's values below the candidates of a level, and those before."""
-    search = column_quantiles.search_of(
-        count,
-        count[0],
-        total,
-        squares,
-        probabilities=probabilities,
-        units=units,
-        least=least,
-        inward=inward,
-    )
-    return {"below": search.own(X, _EVERYBODY, below, level)}
+    return {"below": at.search().own(X, _EVERYBODY, at.below, level)}
 
 
 @summed(
@@ -119,34 +128,13 @@ def local_below(
     value=release("p r", meaning="the quantiles of each column over all silos"),
     error=release("p r", meaning="how wide the bracket of each quantile is"),
 )
-def found_quantiles(
-    party: str,
-    *,
-    count: Float[Array, "1 p"],
-    total: Float[Array, " p"],
-    squares: Float[Array, " p"],
-    probabilities: Float[Array, " r"],
-    units: Float[Array, " p"],
-    least: Any,
-    inward: bool,
-    below: Float[Array, "t l k"],
-    leader: str,
-) -> dict[str, Any]:
+def found_quantiles(party: str, *, at: _Arguments, leader: str) -> dict[str, Any]:
     """Return the quantiles that follow from totals of all silos.
 
     All silos find the same ones, and one of them sends them.
     """
-    search = column_quantiles.search_of(
-        count,
-        count[0],
-        total,
-        squares,
-        probabilities=probabilities,
-        units=units,
-        least=least,
-        inward=inward,
-    )
-    value, error = search.quantiles(search.reached(below), len(below))
+    search = at.search()
+    value, error = search.quantiles(search.reached(at.below), len(at.below))
     sends = float(party == leader)
     return {"value": sends * value[0], "error": sends * error[0]}
 

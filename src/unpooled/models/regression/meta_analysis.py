@@ -45,14 +45,14 @@ from unpooled.models.discriminant.classes import (
 )
 from unpooled.models.moments import complete
 from unpooled.models.parameter_checks import check_choice
-from unpooled.models.regression.families import FAMILIES, Family, ratio
+from unpooled.models.regression.families import FAMILIES, Family, WorkingRows
 from unpooled.models.regression.glm import GLM
-from unpooled.models.regression.inference import has_intercept
+from unpooled.models.regression.inference import has_intercept, unstandardised
 from unpooled.models.regression.linear import LinearRegression
 from unpooled.models.regression.logistic import LogisticRegression
 from unpooled.models.regression.meta_analysis_results import meta_analysis_exhibits
 from unpooled.models.regression.response import Roles
-from unpooled.protocol.step import disclosed, release
+from unpooled.protocol.step import disclosed, release, totals_of
 from unpooled.results.citations import Citation
 
 METHODS = ("fixed", "random", "hartung-knapp")
@@ -399,8 +399,7 @@ def _own_fit(
     if found is None:
         return none
     b, C = found
-    T = np.diag(np.concatenate([[1.0], 1.0 / scale]))
-    T[0, 1:] = -middle / scale
+    T = unstandardised(middle, scale)
     return {
         "estimate": T @ b,
         "variance": np.diagonal(T @ C @ T.T).copy(),
@@ -415,38 +414,33 @@ def _newton(
     kind: Family,
 ) -> tuple[Float[Array, " m"], Float[Array, "m m"]] | None:
     """Return coefficients and their covariance by Fisher scoring; None without."""
+
+    def evaluated(b: Float[Array, " m"]) -> dict[str, Any]:
+        mu = kind.mean(Z @ b + offset)
+        return totals_of(WorkingRows(kind, Z, y, mu, mu).sums())
+
     b = np.zeros(Z.shape[1])
     b[0] = float(kind.predictor(np.array([y.mean()]))[0]) - offset.mean()
-    deviance = float(kind.deviance(y, kind.mean(Z @ b + offset)).sum())
+    found = evaluated(b)
     for _ in range(_STEPS):
-        eta = Z @ b + offset
-        mu = kind.mean(eta)
-        slope, variance = kind.slope(mu), kind.variance(mu)
-        information = (Z * ratio(slope**2, variance)[:, None]).T @ Z
         try:
-            factor = scipy.linalg.cho_factor(information)
+            factor = scipy.linalg.cho_factor(found["information"])
         except np.linalg.LinAlgError:
             return None
-        step = scipy.linalg.cho_solve(factor, Z.T @ ratio(slope * (y - mu), variance))
-        tried = deviance
+        step, tried = scipy.linalg.cho_solve(factor, found["gradient"]), found
         for _ in range(_HALVINGS):
-            tried = float(kind.deviance(y, kind.mean(Z @ (b + step) + offset)).sum())
-            if tried <= deviance * (1.0 + 1e-12):
+            tried = evaluated(b + step)
+            if tried["deviance"] <= found["deviance"] * (1.0 + 1e-12):
                 break
             step = step / 2.0
-        b, deviance = b + step, tried
+        b, found = b + step, tried
         if np.abs(step).max() <= _TOLERANCE * (1.0 + np.abs(b).max()):
             break
     else:
         return None
-    eta = Z @ b + offset
-    if kind.name == "binomial" and np.abs(eta).max() > _SEPARATED:
+    if kind.name == "binomial" and np.abs(Z @ b + offset).max() > _SEPARATED:
         return None
-    mu = kind.mean(eta)
-    slope, variance = kind.slope(mu), kind.variance(mu)
-    information = (Z * ratio(slope**2, variance)[:, None]).T @ Z
     dispersion = 1.0
     if kind.has_dispersion:
-        dispersion = float(ratio((y - mu) ** 2, variance).sum()) / (len(y) - len(b))
-    inverse = np.linalg.inv(information)
-    return b, dispersion * inverse
+        dispersion = float(found["pearson"]) / (len(y) - len(b))
+    return b, dispersion * np.linalg.inv(found["information"])
