@@ -6,9 +6,11 @@ import re
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import polars
 import pytest
 from rich.console import Console
+from sklearn.pipeline import make_pipeline
 
 import unpooled as up
 from command_line import too_wide
@@ -17,6 +19,7 @@ from unpooled.cli.results_tables import exhibits
 from unpooled.cli.tables import left_table, plan_table
 from unpooled.cli.terminal import printable, shape, size
 from unpooled.results.formats import counted
+from unpooled.study.evaluation import joined_plans
 
 
 def planned_and_heard(model=None):
@@ -65,6 +68,40 @@ def test_quiet_and_files_get_plain_lines(terminal):
         x.bytes for x in federation.ledger if x.round == 1 and x.direction == "out"
     ]
     assert lines[0].endswith(f"pca.local_total, 3 silos, {sum(first)} bytes from each")
+
+
+def test_bytes_are_those_of_the_step_when_a_search_ends_early():
+    """A regression is planned with `max_iter` rounds, and something comes after it."""
+    rng = np.random.default_rng(0)
+    tables = {
+        name: pd.DataFrame(rng.standard_normal((60, 3)), columns=list("abc")).assign(
+            kind=rng.integers(0, 2, 60)
+        )
+        for name in ("north", "south", "west")
+    }
+    federation = up.simulate(tables, label="kind", policy=up.Policy.open())
+    model = make_pipeline(up.StandardScaler(), up.LogisticRegression())
+    fit = up.plan(model, federation, "kind")
+    after = up.plan(up.Describe(quartiles=False), federation)
+    heard: list[tuple[str, str, int]] = []
+    coordinator: Any = federation.coordinator
+    coordinator.listeners.append(lambda *event: heard.append(event))
+    model.fit(federation, "kind")
+    up.Describe(quartiles=False).fit(federation)
+
+    out = io.StringIO()
+    with Display(Console(file=out, width=200)) as display:
+        display.planned(joined_plans(fit, after))
+        for event in heard:
+            display.listener(*event)
+
+    ledger = federation.ledger
+    lines = out.getvalue().splitlines()
+    assert len(lines) == len({line.round for line in ledger}) < fit.rounds
+    for number, line in enumerate(lines, 1):
+        sent = [x for x in ledger if x.round == number and x.direction == "out"]
+        said = line.rpartition(", ")[2]
+        assert said == f"{size(sum(x.bytes for x in sent))} from each", line
 
 
 def test_more_rounds_than_planned_are_shown_too():

@@ -5,7 +5,6 @@ Nothing is stored; the checkpoint of a long fit, which is, belongs to the run's 
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import accumulate
 from types import TracebackType
 from typing import Any, final
 
@@ -38,7 +37,12 @@ class Display:
         self._console = console
         self._plain = quiet or not console.is_terminal
         self._bar: Progress | None = None
-        self._parties, self._bytes = 0, [0]
+        self._parties = 0
+        # Of each planned round its steps and bytes; the place of the one that was
+        # answered last, and the bytes that its steps and all rounds have sent.
+        self._planned: list[tuple[set[str], int]] = []
+        self._place, self._sent = -1, 0
+        self._of_step: dict[str, int] = {}
         self._waits_for = ""
         self._round, self._answered, self._done = 0, set[str](), 0
 
@@ -67,7 +71,7 @@ class Display:
     @property
     def rounds(self) -> int:
         """The number of rounds of the plan."""
-        return len(self._bytes) - 1
+        return len(self._planned)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -82,12 +86,13 @@ class Display:
 
     def planned(self, plan: Plan) -> None:
         """Show the progress bar for a plan."""
-        by_round: dict[int, int] = {}
+        by_round: dict[int, tuple[set[str], int]] = {}
         for line in plan.releases:
-            sent = line.bytes if line.direction == "out" else 0
-            by_round[line.round] = by_round.get(line.round, 0) + sent
+            steps, sent = by_round.get(line.round, (set(), 0))
+            sent += line.bytes if line.direction == "out" else 0
+            by_round[line.round] = steps | {line.step}, sent
         self._parties = len(plan.parties)
-        self._bytes = [0, *accumulate(by_round[number] for number in sorted(by_round))]
+        self._planned = [by_round[number] for number in sorted(by_round)]
         if not self._plain:
             self._bar = _bar(self._console)
             self._bar.add_task("starting", total=self.rounds, **self._fields())
@@ -105,15 +110,15 @@ class Display:
         self._answered.add(party)
         if len(self._answered) == self._parties:
             self._done += 1
+            sent = self._bytes_of(step)
+            self._sent += sent
             if self._plain:
-                self._line(step)
+                self._line(step, sent)
         self._show(printable(step))
 
     def _fields(self) -> dict[str, Any]:
-        # An adaptive solver may need more rounds than the plan has.
-        sent = self._bytes[min(self._done, self.rounds)]
         return {
-            "sent": size(sent),
+            "sent": size(self._sent),
             "silos": f"{len(self._answered)}/{self._parties} silos",
         }
 
@@ -122,9 +127,20 @@ class Display:
             fields: dict[str, Any] = {"completed": self._done, "description": step}
             self._bar.update(self._bar.task_ids[0], **fields, **self._fields())
 
-    def _line(self, step: str) -> None:
-        now, before = min(self._done, self.rounds), min(self._done - 1, self.rounds)
-        sent = self._bytes[now] - self._bytes[before]
+    def _bytes_of(self, step: str) -> int:
+        """Return the bytes of the next planned round with a step.
+
+        A search may need fewer rounds than the plan has, or more: these have the bytes
+        of the step's last one.
+        """
+        for place in range(self._place + 1, self.rounds):
+            steps, sent = self._planned[place]
+            if step in steps:
+                self._place, self._of_step[step] = place, sent
+                break
+        return self._of_step.get(step, 0)
+
+    def _line(self, step: str, sent: int) -> None:
         self._console.print(
             f"round {self._done} of {self.rounds}: {printable(step)}, "
             f"{counted(self._parties, 'silo')}, {size(sent)} from each",

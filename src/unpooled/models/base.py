@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unpooled.arrays import Array, Float, Shaped
 from unpooled.coordinator.step_call import Needs
+from unpooled.data.columns import listing
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.settled import by_closeness, settled
@@ -362,12 +363,23 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
     def _check_objects(self, X: Any) -> Shaped[Array, "n p"]:
         """Check the shape of new rows that may hold text; return objects.
 
-        The columns of a data frame are found by their names.
+        The columns of a data frame or an Arrow table are found by their names.
         """
         check_is_fitted(self)
         names = input_names(self)
-        frame = hasattr(X, "columns") and set(names) <= set(X.columns)
-        rows = np.array(X[names] if frame else X, dtype=object)
+        arrow = hasattr(X, "column_names")
+        given = list(X.column_names if arrow else getattr(X, "columns", ()))
+        if given and "feature_names_in_" in vars(self) and _are_texts(given):
+            if absent := [name for name in names if name not in given]:
+                raise ValueError(
+                    f"X has no column {listing(absent)}, with which "
+                    f"{type(self).__name__} was fitted. It has {listing(given)}."
+                )
+            if arrow:
+                X = np.array([X[name].to_pylist() for name in names], dtype=object).T
+            else:
+                X = X[names]
+        rows = np.array(X, dtype=object)
         if rows.ndim != 2 or rows.shape[1] != len(names):
             raise ValueError(
                 f"X has shape {rows.shape}, but {type(self).__name__} is expecting "
@@ -445,6 +457,10 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
                 value = getattr(self, name)
                 setattr(twin, name, value.copy() if isinstance(value, Array) else value)
         return twin
+
+
+def _are_texts(names: Sequence[Any]) -> bool:
+    return all(isinstance(name, str) for name in names)
 
 
 def described(federation: Federation, columns: Sequence[str]) -> Federation:

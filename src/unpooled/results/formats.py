@@ -59,7 +59,7 @@ def known_to(x: float, error: float) -> str:
         return number(x)
     # Divided by a power of ten where it is a whole number, which is exact.
     step = 10 ** abs(place)
-    rounded = round(x / step) * step if place >= 0 else round(x * step) / step
+    rounded = float(round(x / step) * step) if place >= 0 else round(x * step) / step
     if rounded == 0:
         return "0"
     size = math.floor(math.log10(abs(rounded)))

@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars
+import pyarrow
 import pytest
 import sklearn.preprocessing
 from numpy.testing import assert_allclose, assert_array_equal
@@ -243,3 +245,38 @@ def test_two_hundred_categories():
     assert list(ours.categories_[0]) == names
     assert category_code(names[0]) != category_code(names[1])
     assert ours.transform(rows).shape == (8000, 199)
+
+
+def as_arrow(frame):
+    return pyarrow.Table.from_pandas(frame, preserve_index=False)
+
+
+@pytest.mark.parametrize("form", [lambda x: x, polars.from_pandas, as_arrow])
+def test_new_rows_are_read_by_the_names_of_their_columns(form):
+    frame = pd.DataFrame(
+        {"site": rng.choice(["x", "y"], 90), "arm": rng.choice(["a", "b"], 90)}
+    )
+    federation = up.simulate(
+        up.partition_rows(frame, 3), categorical=["site", "arm"], policy=OPEN
+    )
+    encoder = up.OneHotEncoder().fit(federation)
+    wanted = encoder.transform(frame.to_numpy(dtype=object))
+    assert wanted.sum() == 180
+
+    more = frame.assign(extra=1.0)[["extra", "arm", "site"]]
+    assert_array_equal(encoder.transform(form(more)), wanted)
+    # As many columns as there were, of which one has another name.
+    other = form(frame.rename(columns={"arm": "branch"}))
+    with pytest.raises(ValueError, match="no column 'arm', with which OneHotEncoder"):
+        encoder.transform(other)
+
+
+def test_frames_without_names_are_read_by_place():
+    frame = pd.DataFrame({"site": rng.choice(["x", "y"], 90)})
+    federation = up.simulate(
+        up.partition_rows(frame, 3), categorical=["site"], policy=OPEN
+    )
+    encoder = up.OneHotEncoder().fit(federation)
+
+    numbered = pd.DataFrame(frame.to_numpy())
+    assert_array_equal(encoder.transform(numbered), encoder.transform(frame))

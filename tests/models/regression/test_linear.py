@@ -180,6 +180,14 @@ def test_refused(y, change, sentence):
         up.LinearRegression().fit(silos(made().assign(**change)), y)
 
 
+def test_a_label_is_no_response_and_the_remedy_is_named():
+    federation = up.simulate(up.partition_rows(made(), 3), label="y")
+
+    for y in ("y", ["y"]):
+        with pytest.raises(DataError, match="without label='y'"):
+            up.LinearRegression().fit(federation, y)
+
+
 def test_a_dummy_for_one_person_is_refused():
     X = made().assign(one=(np.arange(N) == 7).astype(float))
     policy = up.Policy(max_released_share=1.0)

@@ -70,10 +70,15 @@ class Roles:
         response is another's, one of the others' numbered columns is left out for it.
         """
         names = federation.feature_names
-        if y is None or (isinstance(y, str) and y == federation.label):
+        if y is None:
             raise DataError(
-                'Name the column that is predicted: fit(federation, y="chol"). A label '
-                "is no column; leave it out when the federation is made."
+                f"Name the column that is predicted: fit(federation, y={names[-1]!r})."
+            )
+        if (label := federation.label) is not None and y in (label, [label]):
+            raise DataError(
+                f"{label!r} is the label, which is kept beside the columns, and a "
+                f"regression predicts a column. Make the federation without "
+                f"label={label!r}; in a study file leave out the key label."
             )
         named = [y] if isinstance(y, str) else list(y)
         elsewhere = bool(federation.layout.known_to) and not set(named) & set(names)
