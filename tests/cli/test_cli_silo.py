@@ -1,5 +1,8 @@
 """`unpooled silo init`, `pin` and `check`."""
 
+import subprocess
+import sys
+
 import polars
 import pytest
 
@@ -188,3 +191,17 @@ def test_a_silo_cannot_revoke_the_key_that_it_signs_with(kit, source):
 @pytest.mark.parametrize("command", ["check", "start"])
 def test_a_silo_that_is_not_set_up_says_so(kit, command):
     assert "There is no file" in run("silo", command, "--kit", kit, code=1)
+
+
+def test_check_loads_no_model(kit, source):
+    """Which takes four times as long as the check itself."""
+    run("silo", "init", "--kit", kit, "--source", source)
+    program = (
+        "import sys; from unpooled.cli import app\n"
+        f"app({['silo', 'check', '--offline', '--kit', str(kit)]}, "
+        "standalone_mode=False)\n"
+        "assert not {'sklearn', 'unpooled.models.base'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True)
+
+    assert done.returncode == 0, done.stderr

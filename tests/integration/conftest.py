@@ -46,8 +46,8 @@ def consortium(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Consortium
     from integration.consortium import Consortium
 
     spare = ("budapest", "switzerland")
-    # The name of a folder has what paths on people's machines have.
-    folder = tmp_path_factory.mktemp("consortium") / "our kits #1"
+    # Folders on people's machines have blanks in their names.
+    folder = tmp_path_factory.mktemp("consortium") / "our kits"
     folder.mkdir()
     made = Consortium(folder, spare=spare)
     try:

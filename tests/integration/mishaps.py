@@ -20,7 +20,7 @@ def entries(consortium: Consortium, silo: str, study: str, kind: str = "round") 
     path = consortium.kit(silo) / "state" / "audit.sqlite"
     query = "SELECT COUNT(*) FROM entries WHERE study = ? AND kind = ?"
     try:
-        database = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+        database = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)
         with contextlib.closing(database):
             return database.execute(query, (study, kind)).fetchone()[0]
     except sqlite3.Error:

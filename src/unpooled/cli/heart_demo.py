@@ -12,9 +12,10 @@ from rich.console import Console
 from rich.text import Text
 
 from unpooled.arrays import Array, Float
+from unpooled.cli.layout import part, table
 from unpooled.cli.progress import Display
 from unpooled.cli.results_tables import exhibits
-from unpooled.cli.tables import left_table, part, table
+from unpooled.cli.tables import left_table
 from unpooled.cli.terminal import printable, size
 from unpooled.data import heart_disease
 from unpooled.errors import StudyError

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from unpooled.cli.tables import part, table
+from unpooled.cli.layout import part, table
 from unpooled.cli.terminal import printable
 from unpooled.data.filtered_table import FilteredTable
 from unpooled.data.ids import match_report

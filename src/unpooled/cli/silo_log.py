@@ -6,7 +6,8 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from unpooled.cli.tables import part, plan_table, table
+from unpooled.cli.layout import part, table
+from unpooled.cli.tables import plan_table
 from unpooled.cli.terminal import printable, shape, size
 from unpooled.errors import RULES
 from unpooled.party.memory.audit_log import AuditLog

@@ -24,7 +24,7 @@ Older = Annotated[
 @command(app, "list")
 def show(kit: Kit = Path()) -> None:
     """List the studies that were run with the kit, and the jobs at the server."""
-    from unpooled.cli.tables import part, table
+    from unpooled.cli.layout import part, table
     from unpooled.errors import UnpooledError
     from unpooled.federation.nvflare.submission import submission
     from unpooled.study.submitted import submitted
@@ -32,8 +32,8 @@ def show(kit: Kit = Path()) -> None:
     grid = table("study", "state", "last change (UTC)", "folder of the run")
     reasons = []
     for one in submitted(kit):
-        when = one.time[:16].replace("T", " ")
-        grid.add_row(printable(one.study), one.state, when, printable(one.folder))
+        folder = printable(one.folder)
+        grid.add_row(printable(one.study), one.state, _minute(one.time), folder)
         if one.reason:
             reasons.append(printable(f"{one.study}: {one.reason}"))
     window = console()
@@ -44,8 +44,9 @@ def show(kit: Kit = Path()) -> None:
     except UnpooledError as reason:
         say(f"\n{reason}")
         return
-    grid = table("job", "study", "state", "submitted")
+    grid = table("job", "study", "state", "submitted (UTC)")
     for job in jobs:
+        job["time"] = _minute(job["time"])
         grid.add_row(*(printable(str(job.get(key, ""))) for key in _SHOWN))
     part(window, "Jobs at the server", "", grid)
     window.print()
@@ -67,6 +68,9 @@ def stop(
         ]
         for job in running:
             session.stop(job)
+    if not running:
+        say(f"No job of a study {study} runs at the server.")
+        return
     say(f"Stopped {counted(len(running), 'job')} of the study {study}.")
 
 
@@ -93,6 +97,11 @@ def prune(kit: Kit = Path(), older: Older = "30d") -> None:
 _SHOWN = ("job", "name", "status", "time")
 # Of the server's jobs, the last.
 _MOST = 1000
+
+
+def _minute(time: str) -> str:
+    """Return a time as the server and a kit write it, without seconds and zone."""
+    return time[:16].replace("T", " ")
 
 
 def _age(job: dict[str, Any]) -> float:

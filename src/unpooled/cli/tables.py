@@ -5,11 +5,11 @@ from collections.abc import Hashable, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from rich import box
 from rich.console import Console, RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
+from unpooled.cli.layout import part, table
 from unpooled.cli.terminal import printable, shape, size
 from unpooled.data.columns import listing
 from unpooled.errors import RULES
@@ -29,40 +29,6 @@ PROTECTION = {
     "masked": "Masked sums: every number is seen only as a total over all silos.",
     "plain": "Plain sums, no protection, for tests: every silo's numbers are seen.",
 }
-
-
-def table(*columns: str, right: Sequence[str] = ()) -> Grid:
-    """Return an empty table in the style that all commands share.
-
-    Parameters
-    ----------
-    *columns : str
-        Headings.
-    right : sequence of str
-        The headings of columns of numbers.
-    """
-    empty = Grid(
-        box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold"
-    )
-    for column in columns:
-        if column in right:
-            empty.add_column(column, justify="right", no_wrap=True)
-        else:
-            empty.add_column(column, overflow="fold")
-    return empty
-
-
-def part(
-    console: Console, title: str, sentence: str = "", *content: RenderableType
-) -> None:
-    """Write a heading, a sentence, and tables or texts."""
-    console.print()
-    console.print(Text(title, "bold cyan"))
-    if sentence:
-        console.print(Text(sentence, "dim"))
-    for item in content:
-        console.print()
-        console.print(item)
 
 
 def plan_table(plan: Plan) -> Grid:

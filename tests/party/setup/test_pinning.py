@@ -173,6 +173,10 @@ def test_an_encrypted_key_needs_its_password(heart, tmp_path, monkeypatch):
 
     with pytest.raises(StudyError, match=r"is encrypted\. Give its password"):
         silo.key()
+    monkeypatch.setenv("UNPOOLED_IDENTITY_PASSWORD_FILE", str(tmp_path / "gone"))
+    with pytest.raises(StudyError, match=r"There is no file .*gone\.$"):
+        silo.key()
+    monkeypatch.delenv("UNPOOLED_IDENTITY_PASSWORD_FILE")
     credentials = tmp_path / "credentials"
     credentials.mkdir()
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(credentials))

@@ -65,9 +65,10 @@ def password_here(path: Path) -> bytes:
     for place in places:
         if place.is_file():
             return password_of(place)
+    absent = "".join(f" There is no file {place}." for place in places)
     raise StudyError(
         f"The identity key {path} is encrypted. Give its password as the systemd "
-        f"credential {_CREDENTIAL}, or name its file in {_VARIABLE}."
+        f"credential {_CREDENTIAL}, or name its file in {_VARIABLE}.{absent}"
     )
 
 

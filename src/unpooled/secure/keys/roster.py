@@ -146,7 +146,8 @@ class Roster(Mapping[str, bytes]):
         except (KeyError, ValueError, InvalidSignature) as wrong:
             raise AggregationError(
                 f"A message in the name of {party} is not signed by the identity that "
-                f"the roster pins. Nothing was opened.",
+                f"the roster pins. Nothing was opened. If it has a new key, pin it: "
+                f"`unpooled silo pin` in each silo and at the server.",
                 rule="wrong_signature",
             ) from wrong
 
