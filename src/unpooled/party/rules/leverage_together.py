@@ -118,7 +118,7 @@ class LeverageTogether:
         for one in asked:
             for judged in _together(one, earlier, everywhere=view.is_by_columns):
                 # `rules.leverage` judges a view by itself, as its transforms leave it.
-                own = one.pairs and tells_pairs(step, len(view.columns))
+                own = one.pairs and _multiplies(step, len(view.columns))
                 if own and not judged[1] and judged[0] <= one.columns:
                     continue
                 self._judge(view.table, judged, one, earlier)
@@ -171,7 +171,7 @@ def _multiplied(step: Step, view: View) -> list[Multiplied]:
         return []
     label = "y" in step.reads and view.table.label is not None
     columns = frozenset(view.source_columns)
-    if tells_pairs(step, len(view.columns)):
+    if _multiplies(step, len(view.columns)):
         return [Multiplied(columns, True, label)]
     found = [
         Multiplied(frozenset(read), True, False) for read, _ in view.derived_arguments
@@ -179,6 +179,15 @@ def _multiplied(step: Step, view: View) -> list[Multiplied]:
     if tells_classes(step, view.table):
         found.append(Multiplied(columns, False, True))
     return found
+
+
+def _multiplies(step: Step, p: int) -> bool:
+    """Whether a step releases products of columns, and not their sums by groups."""
+    leaves = [d for d in step.leaves.values() if d.noise is None]
+    # Of directions as those of `tells_pairs`, (p, l), and not of groups, (g, p).
+    with_directions = [d for d in leaves if d.letters[0:1] == ("p",) and d.letters[1:]]
+    products = with_directions or any(d.pairs_features for d in leaves)
+    return bool(products) and tells_pairs(step, p)
 
 
 def tells_classes(step: Step, table: Table) -> bool:
@@ -276,9 +285,10 @@ def indicators(
         if name == label_name and numbers and len(values) > _MOST_CLASSES:
             found.append((name, None))
             continue
-        # The last one is the others' complement.
-        common = [value for value, n in sizes.most_common() if n >= fewest]
-        found += [(name, v) for v in common[len(common) == len(sizes) :] if v in values]
+        # The most frequent is the others' complement, and stands for missing ones.
+        common = [v for v in values if sizes[v] >= fewest]
+        common.sort(key=lambda value: -sizes[value])
+        found += [(name, v) for v in common[len(common) == len(values) :]]
     return found
 
 

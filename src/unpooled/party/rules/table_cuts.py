@@ -245,7 +245,7 @@ class TableCuts:
             classes, fewest_of_class = np.zeros(len(digests), int), 0
         rare = _rare_rows(table, fewest)
         # Notes of earlier versions of the library do not say so: their cut stays.
-        flags = None if note.get("alone", True) else _flags(table, fewest, rare)
+        flags = None if note.get("alone", True) else _flags(table, fewest)
         blocks, start = np.zeros(len(digests), np.uint8), 0
         for n, version in note["parts"]:
             part = slice(start, start + n)
@@ -255,7 +255,8 @@ class TableCuts:
             new = stratified_blocks(order, classes[part], fewest, fewest_of_class)
             new = brought_together(new, classes[part], rare[part], order)
             if flags is not None:
-                new = none_alone(new, classes[part], flags[part], order)
+                fixed = np.asarray(rare[part].any(axis=1))
+                new = none_alone(new, classes[part], flags[part], fixed, order)
             if start:
                 known = (blocks[:start], classes[:start])
                 appended = new, classes[part]
@@ -302,8 +303,8 @@ def _rare_rows(table: Table, fewest: int) -> Bool[Array, "n q"]:
     return np.concatenate([~_same(X[:, few], usual[few]) for X in blocks])
 
 
-def _flags(table: Table, fewest: int, rare: Bool[Array, "n q"]) -> Bool[Array, "n q"]:
-    """Return which rows have values that few have: rare cells, and others.
+def _flags(table: Table, fewest: int) -> Bool[Array, "n q"]:
+    """Return which rows have values that few have, though more than rare cells.
 
     Of columns with few different values, each of these; of other columns, whether the
     cell is missing, or has a value. Whichever column is the label.
@@ -342,7 +343,7 @@ def _flags(table: Table, fewest: int, rare: Bool[Array, "n q"]) -> Bool[Array, "
                 flags[rows, j] = (cells == cells) == (value == _THERE)
             else:
                 flags[rows, j] = cells == value
-    return np.hstack([rare[:, :_MOST_FLAGS], flags])
+    return flags
 
 
 def _cells(

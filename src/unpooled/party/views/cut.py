@@ -147,6 +147,7 @@ def none_alone(
     blocks: UInt8[Array, " n"],
     classes: Int[Array, " n"],
     flags: Bool[Array, "n q"],
+    fixed: Bool[Array, " n"],
     order: Int[Array, " n"],
 ) -> UInt8[Array, " n"]:
     """Return blocks in which, as far as can be, no row has a flag alone.
@@ -160,6 +161,8 @@ def none_alone(
         Of each row.
     flags : (n, q) array of bool
         Values that few rows have.
+    fixed : (n,) array of bool
+        Rows that stay where they are.
     order : (n,) array of int
         A secret order of the rows.
     """
@@ -185,8 +188,9 @@ def none_alone(
                 # The row leaves, or another one comes.
                 ways = [(a, b), (b, a)] if C[b, q] > 2 else [(a, b)]
                 for here, there in ways:
-                    rows = np.flatnonzero((blocks == here) & flags[:, q])
-                    others = np.flatnonzero((blocks == there) & ~flags[:, q])
+                    rows = np.flatnonzero(~fixed & (blocks == here) & flags[:, q])
+                    free = ~fixed & ~flags[:, q]
+                    others = np.flatnonzero(free & (blocks == there))
                     rows = rows[np.argsort(place[rows])][:_TRIED]
                     others = others[np.argsort(place[others])]
                     for row in rows.tolist():
