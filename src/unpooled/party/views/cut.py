@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import Any, final
+from typing import final
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from unpooled.protocol.shared_blocks import n_blocks, shared_blocks
 # Columns whose rows with rare cells are brought together.
 _MOST_RARE = 64
 # How often rows that are alone are looked for, and rows that are tried for each.
-_SWEEPS, _TRIED = 4, 32
+_SWEEPS, _TRIED = 4, 8
 
 
 @final
@@ -166,49 +166,45 @@ def none_alone(
     order : (n,) array of int
         A secret order of the rows.
     """
-    blocks, F = blocks.copy(), flags.astype(np.int64)
-    K, place = int(blocks.max(initial=0)) + 1, np.argsort(order)
-    C = np.array([F[blocks == b].sum(axis=0) for b in range(K)])
+    # In the secret order, so that the first rows found are those that come first in it.
+    blocks, classes, flags = blocks[order], classes[order], flags[order]
+    F, K, free = flags.astype(np.int16), int(blocks.max(initial=0)) + 1, ~fixed[order]
+    C = np.array([flags[blocks == b].sum(axis=0) for b in range(K)], np.int16)
 
-    def change(rows: Int[Array, " l"], others: Int[Array, " m"], a: int, b: int) -> Any:
-        """Return how many more rows are alone once rows of a and b change places."""
-        moved = F[rows][:, None] - F[others]
-        alone = (C[a] - moved == 1).sum(axis=2) + (C[b] + moved == 1).sum(axis=2)
-        return alone - (C[a] == 1).sum() - (C[b] == 1).sum()
+    def exchange(q: int, a: int) -> tuple[int, int] | None:
+        """Return rows of flag q and without it whose change leaves fewer alone."""
+        flagged, unflagged = free & flags[:, q], free & ~flags[:, q]
+        for b in np.flatnonzero(C[:, q] > 0).tolist():
+            if b == a:
+                continue
+            alone = np.count_nonzero(C[[a, b]] == 1)
+            # The row leaves, or another one comes.
+            for here, there in [(a, b), (b, a)] if C[b, q] > 2 else [(a, b)]:
+                rows = np.flatnonzero(flagged & (blocks == here))[:_TRIED]
+                others = np.flatnonzero(unflagged & (blocks == there))
+                for row in rows.tolist():
+                    same = others[classes[others] == classes[row]][:_TRIED]
+                    moved = F[row] - F[same]
+                    left = (C[here] - moved == 1).sum(1) + (C[there] + moved == 1).sum(
+                        1
+                    )
+                    if len(same) and left.min() < alone:
+                        return row, int(same[left.argmin()])
+        return None
 
     for _ in range(_SWEEPS):
-        found = np.argwhere(C == 1)
-        for a, q in found.tolist():
-            if C[a, q] != 1:
-                continue
-            best = (0, -1, -1)
-            for b in np.flatnonzero(C[:, q] > 0).tolist():
-                if b == a:
-                    continue
-                # The row leaves, or another one comes.
-                ways = [(a, b), (b, a)] if C[b, q] > 2 else [(a, b)]
-                for here, there in ways:
-                    rows = np.flatnonzero(~fixed & (blocks == here) & flags[:, q])
-                    free = ~fixed & ~flags[:, q]
-                    others = np.flatnonzero(free & (blocks == there))
-                    rows = rows[np.argsort(place[rows])][:_TRIED]
-                    others = others[np.argsort(place[others])]
-                    for row in rows.tolist():
-                        same = others[classes[others] == classes[row]][:_TRIED]
-                        if not len(same):
-                            continue
-                        more = change(np.array([row]), same, here, there)[0]
-                        if more.min() < best[0]:
-                            best = int(more.min()), row, int(same[more.argmin()])
-            if best[0] < 0:
-                _, row, other = best
+        for a, q in np.argwhere(C == 1).tolist():
+            if C[a, q] == 1 and (found := exchange(q, a)) is not None:
+                row, other = found
                 here, there = int(blocks[row]), int(blocks[other])
                 C[here] += F[other] - F[row]
                 C[there] += F[row] - F[other]
                 blocks[row], blocks[other] = there, here
         if not (C == 1).any():
             break
-    return blocks
+    result = np.empty_like(blocks)
+    result[order] = blocks
+    return result
 
 
 def _moves(
