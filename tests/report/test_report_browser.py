@@ -110,6 +110,19 @@ def long_numbers(path: Path) -> Path:
     return report(up.Describe().fit(federation), federation, path)
 
 
+def classified(path: Path) -> Path:
+    rng = np.random.default_rng(3)
+    names = ["mean fractal dimension", "worst smoothness", "radius"]
+    tables = {
+        name: pd.DataFrame({"kind": rng.integers(0, 2, 60)}).assign(
+            **{column: rng.normal(-3.0, 0.3, 60) for column in names}
+        )
+        for name in "abc"
+    }
+    federation = up.simulate(tables, label="kind", policy=up.Policy.open())
+    return report(up.LogisticRegression().fit(federation), federation, path)
+
+
 @pytest.fixture(scope="module")
 def address_of(tmp_path_factory) -> Callable[[Callable[[Path], Path]], str]:
     """Make each report once, whatever is asked of it."""
@@ -338,6 +351,7 @@ def test_paper_has_no_list_of_sections_and_no_dark(browser, address):
     page.close()
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("width", [900, 1100, 1280, 1440])
 def test_p_values_are_in_sight_beside_long_numbers(browser, address_of, width):
     page = browser.new_page(viewport={"width": width, "height": 900})
@@ -351,21 +365,11 @@ def test_p_values_are_in_sight_beside_long_numbers(browser, address_of, width):
     page.close()
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("width", [400, 560, 700, 900, 1280])
-def test_no_table_of_a_logistic_regression_scrolls(browser, tmp_path, width):
-    rng = np.random.default_rng(3)
-    names = ["mean fractal dimension", "worst smoothness", "radius"]
-    tables = {
-        name: pd.DataFrame({"kind": rng.integers(0, 2, 60)}).assign(
-            **{column: rng.normal(-3.0, 0.3, 60) for column in names}
-        )
-        for name in "abc"
-    }
-    federation = up.simulate(tables, label="kind", policy=up.Policy.open())
-    model = up.LogisticRegression().fit(federation)
-    path = report(model, federation, tmp_path / "report.html")
+def test_no_table_of_a_logistic_regression_scrolls(browser, address_of, width):
     page = browser.new_page(viewport={"width": width, "height": 900})
-    page.goto(path.as_uri())
+    page.goto(address_of(classified))
     # What is folded is read too.
     page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
 

@@ -171,6 +171,7 @@ def test_a_plan_has_the_rounds_that_a_search_takes(grid):
     assert steps == {line.step for line in federation.ledger}
 
 
+@pytest.mark.thinned("True")
 @pytest.mark.parametrize("follow", [False, True])
 def test_steps_are_parameters_too(follow):
     """Each fold fits a step of its own, though the grid has one object."""
@@ -192,6 +193,7 @@ def test_steps_are_parameters_too(follow):
     assert not hasattr(grid["scale"][1], "mean_"), "the grid's own object was fitted"
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("scoring", [None, "neg_log_loss", "balanced_accuracy"])
 def test_arrays_are_scored_as_the_federation_is(scoring):
     federation = federated()
