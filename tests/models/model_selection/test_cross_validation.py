@@ -351,8 +351,6 @@ def test_what_cannot_be_done_is_refused_by_name():
     for scoring in (make_scorer(accuracy_score), {"mine": "accuracy"}, [None]):
         with pytest.raises(DataError, match=r"scoring=.*; choose among accuracy"):
             up.cross_validate(up.PCA(2), federation, scoring=scoring)
-    with pytest.raises(DataError, match=r"StratifiedKFold\(.*The silos make the folds"):
-        up.cross_validate(up.PCA(2), federation, cv=StratifiedKFold(3))
     with pytest.raises(DataError, match="A StandardScaler has no score"):
         up.cross_validate(up.StandardScaler(), federation)
     with pytest.raises(DataError, match="n=1 folds"):
@@ -361,6 +359,15 @@ def test_what_cannot_be_done_is_refused_by_name():
         up.cross_validate(None, federation)
     with pytest.raises(DataError, match=r"takes a Federation, not list"):
         up.cross_validate(up.PCA(2), [[1.0]])
+
+
+# Slow, so that no checks of types stand before the refusal.
+@pytest.mark.slow
+def test_a_splitter_is_refused():
+    federation = up.simulate(two_views(), random_state=0)
+
+    with pytest.raises(DataError, match=r"StratifiedKFold\(.*The silos make the folds"):
+        up.cross_validate(up.PCA(2), federation, cv=StratifiedKFold(3))
 
 
 def test_a_refusal_of_one_fold_is_the_refusal_of_all():

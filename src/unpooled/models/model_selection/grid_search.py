@@ -100,7 +100,7 @@ class GridSearchCV(MetaEstimatorMixin, BaseEstimator):
         *,
         scoring: Any = None,
         refit: bool | str = True,
-        cv: Any = 5,
+        cv: int = 5,
         return_train_score: bool = False,
         shuffle: bool = True,
         random_state: int | None = None,
