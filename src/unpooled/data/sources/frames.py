@@ -62,20 +62,19 @@ class FrameTable(SlicedTable):
         self, columns: list[str], extra: list[str], rows: int
     ) -> Iterator[Block]:
         places = self._places(columns)
-        n_rows = self.n_rows
-        for start in range(0, n_rows, rows):
-            # What is read whole is not cut first: for few rows that takes most time.
-            cut = n_rows > rows
-            part = self._frame[start : start + rows] if cut else self._frame
-            X = None if places is None else _together(self._chosen(part, places))
+        # What is read whole is not cut first: of few rows that takes most of the time.
+        all_rows = self.n_rows <= rows
+        all_columns = places == list(range(len(self._keys)))
+        for start in range(0, self.n_rows, rows):
+            part = self._frame if all_rows else self._frame[start : start + rows]
+            X = None
+            if places is not None:
+                X = _together(part if all_columns else part[:, places])
             if X is None:
                 X = np.empty((len(columns), len(part))).T
                 for j, name in enumerate(columns):
                     X[:, j] = _numbers(self._column(part, name))
             yield Block(start, X, {name: self._values(part, name) for name in extra})
-
-    def _chosen(self, part: nw.DataFrame[Any], places: list[int]) -> nw.DataFrame[Any]:
-        return part if places == list(range(part.shape[1])) else part[:, places]
 
     def _places(self, columns: list[str]) -> list[int] | None:
         """Return the positions of columns if all have one numeric type, or None."""

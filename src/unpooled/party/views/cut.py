@@ -185,9 +185,8 @@ def none_alone(
                 for row in rows.tolist():
                     same = others[classes[others] == classes[row]][:_TRIED]
                     moved = F[row] - F[same]
-                    left = (C[here] - moved == 1).sum(1) + (C[there] + moved == 1).sum(
-                        1
-                    )
+                    left = (C[here] - moved == 1).sum(axis=1)
+                    left += (C[there] + moved == 1).sum(axis=1)
                     if len(same) and left.min() < alone:
                         return row, int(same[left.argmin()])
         return None
