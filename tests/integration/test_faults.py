@@ -330,8 +330,11 @@ def test_a_rule_says_no_about_a_number_that_stands_out(consortium, ward):
     chol = [float(NUMBER), *map(float, rows["chol"].fill_null(200).to_list()[1:])]
     rows.with_columns(polars.Series("chol", chol)).write_csv(folder / "rows.csv")
     rules = f"{POLICY}max_feature_ratio = 0.001\n"
+    own = of_silo("va", folder / "rows.csv") + 'audit = "../state/ward.sqlite"\n'
     with (
-        consortium.changed("va", "silo.toml", of_silo("va", folder / "rows.csv")),
+        # Without earlier answers, since the new rows by themselves are refused first.
+        consortium.settled(POLICY, audit="ward"),
+        consortium.changed("va", "silo.toml", own),
         consortium.changed("va", "policy.toml", rules),
     ):
         told = fails(consortium, "stands-out")
