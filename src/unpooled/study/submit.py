@@ -86,8 +86,9 @@ def run_over(
             time.sleep(min(pause, left))
         # People take longer than machines, and each question is a job.
         pause = min(pause * 1.5, _LONGEST_WAIT)
-        # Whatever the server has is continued, and otherwise begun.
-        action, news = "resume", _NewsReader(listener, planned)
+        # What the server has of an earlier job is continued, and otherwise begun.
+        action = "resume" if news.of_job else action
+        news = _NewsReader(listener, planned)
 
 
 def _check_simulated_only(study: StudyFile) -> None:
@@ -108,6 +109,8 @@ class _NewsReader:
     ) -> None:
         self._listener, self._planned = listener, planned
         self.n_events = 0
+        # Whether a job was submitted whose news these are.
+        self.of_job = False
 
     def read(self, news: dict[str, Any]) -> None:
         """Pass on what is new; answers of the server may overlap."""
@@ -143,6 +146,7 @@ def _carry_out(
     with submission(kit) as session:
         _check_connected(study, session)
         job = session.submit(study.name, tuple(study.parties), content)
+        news.of_job = True
         record = Submitted(
             study=study.name,
             digest=digest_of(study.text),
