@@ -13,7 +13,7 @@ from unpooled.data import heart_disease
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.linalg.small_cells import is_unsafe, withheld_silos
 from unpooled.models.description import by_silo
-from unpooled.models.description.shown_table import Table
+from unpooled.models.description.shown_table import Table, Totals
 from unpooled.study import Study
 from unpooled.testing import check_step
 
@@ -418,8 +418,7 @@ def printed(tables, v, classes=None):
         for name, kept in zip(names, keeps, strict=True)
     ]  # fmt: skip
     of_silos = np.array([[*part["shown_cells"], part["missing"][0]] for part in own])
-    arguments = {n: x for n, x in of_all.items() if n != "frequent"}
-    table = Table.of(**arguments, frequent=of_all["frequent"])
+    table = Table.of(Totals(**of_all))
     of_groups = np.column_stack([table.cells[:, 0], table.missing[:, 0]])
     truth = np.array(
         [

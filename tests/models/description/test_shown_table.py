@@ -3,24 +3,25 @@
 import numpy as np
 import pytest
 
-from unpooled.models.description.shown_table import Table
+from unpooled.models.description.shown_table import Table, Totals
 
 
 def table_of(ones, n):
     """A column of zeros and ones, in classes of n rows, and all rows behind them."""
     ones, n = (np.append(one, np.sum(one)).astype(float)[:, None] for one in (ones, n))
     squares = ones - ones**2 / n
-    table = Table.of(
-        n[:, 0],
-        n,
-        np.zeros((len(n), 0, 65)),
-        np.zeros(0, np.int64),
-        np.zeros((0, 1), np.int64),
-        5,
-        ones,
-        squares,
+    totals = Totals(
+        rows=n[:, 0],
+        count=n,
+        total=ones,
+        squares=squares,
+        cells=np.zeros((len(n), 0, 65)),
+        categorical=np.zeros(0, np.int64),
+        frequent=np.zeros((0, 1), np.int64),
+        fewest=5,
     )
-    return table, table.moments(ones, squares, least=10)
+    table = Table.of(totals)
+    return table, table.moments(totals, least=10)
 
 
 @pytest.mark.parametrize("ones", [[3, 0], [2, 1]])

@@ -33,7 +33,8 @@ of them is rare, no silo shows the column.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, final
 
 import numpy as np
 
@@ -50,6 +51,7 @@ from unpooled.models.description.shown_table import (
     TOTALS,
     WITHHELD,
     Table,
+    Totals,
     known_codes,
     places_of,
     two_values,
@@ -85,6 +87,31 @@ _WITHHELD_BY = {
     "categorical": CATEGORICAL,
 }
 _SUMMED: Mapping[str, Any] = {"bound": Counts(), "veiled": True}
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Withheld:
+    """Public arguments that decide what silos withhold of columns.
+
+    Attributes
+    ----------
+    silos : sequence of str
+    flags : (k, p) array
+        1 where a silo has a small count in a column, 2 where no silo may show it.
+    sizes : (k,) array
+        How many rows each silo has.
+    """
+
+    silos: Sequence[str]
+    flags: Float[Array, "k p"]
+    sizes: Float[Array, " k"]
+
+    def of(self, silo: str) -> Bool[Array, " p"]:
+        """Return the columns that one withholds, before their sums are judged."""
+        flags = np.rint(self.flags)
+        hidden = withheld_silos(flags > 0, self.sizes)[self.silos.index(silo)]
+        return hidden | (flags == _NOWHERE).any(axis=0)
 
 
 @kept(
@@ -166,14 +193,7 @@ def flagged_columns(
     kept: Any,
     party: str,
     *,
-    rows: Float[Array, " g"],
-    count: Float[Array, "g p"],
-    total: Float[Array, "g p"],
-    squares: Float[Array, "g p"],
-    cells: Float[Array, "g s m"],
-    categorical: Int[Array, " s"],
-    frequent: Int[Array, "s v"],
-    fewest: Any,
+    totals: Totals,
     least: Any,
     silos: Sequence[str],
     n_silos: int,
@@ -184,11 +204,11 @@ def flagged_columns(
     A flag is 1 where it has one, and 2 where no silo may show the column. The silo
     keeps its counts: of categories or of two values, of all values, of missing cells.
     """
-    if 0 < float(kept["own_rows"]) < fewest:
+    if 0 < float(kept["own_rows"]) < totals.fewest:
         # Its number of rows is shown, and would be a small count itself.
         raise DataError("This silo has few rows.", rule="min_rows_per_class")
-    table = Table.of(rows, count, cells, categorical, frequent, fewest, total, squares)
-    n, values = kept["own_count"], kept["values"]
+    table = Table.of(totals)
+    n, values, fewest = kept["own_count"], kept["values"], totals.fewest
     lines: Array = np.zeros((len(n), width))
     lines[:, -2], lines[:, -1] = n, float(kept["own_rows"]) - n
     lowest: Array = np.full(lines.shape, float(fewest))
@@ -197,11 +217,12 @@ def flagged_columns(
     # The silos' counts would add up to a withheld count of all silos. And the values of
     # a class may be too few for a mean here: classes may be the silos.
     nowhere = table.of_all | (n >= fewest) & (n < lowest[:, -2])
-    place, rare = {int(j): i for i, j in enumerate(categorical.tolist())}, n < 0
+    place = {int(j): i for i, j in enumerate(totals.categorical.tolist())}
+    rare = n < 0
     for j, whole in enumerate(values):
         if j in place:
-            own = _of_categories(whole, frequent[place[j]])
-        elif pair := two_values(count[:, j], total[:, j], squares[:, j]):
+            own = _of_categories(whole, totals.frequent[place[j]])
+        elif pair := two_values(*totals.of_column(j)):
             own = whole[[value - _FIRST for value in pair]]
         else:
             own, found = np.zeros(0), whole[whole > 0]
@@ -236,13 +257,11 @@ def withheld_counts(
     kept: Any,
     party: str,
     *,
-    silos: Sequence[str],
-    flags: Float[Array, "k p"],
-    sizes: Float[Array, " k"],
+    by: _Withheld,
     width: int,
 ) -> dict[str, Any]:
     """Release the silo's counts of the columns that it withholds."""
-    hidden = _hidden(flags, sizes)[list(silos).index(party)]
+    hidden = by.of(party)
     return {"rest": kept["own_lines"] * hidden[:, None]}
 
 
@@ -263,13 +282,11 @@ def unsafe_columns(
     kept: Any,
     party: str,
     *,
-    silos: Sequence[str],
-    flags: Float[Array, "k p"],
-    sizes: Float[Array, " k"],
+    by: _Withheld,
     rest: Float[Array, "p l"],
 ) -> dict[str, Any]:
     """Release the columns in which sums over the withheld silos are small."""
-    hidden = _hidden(flags, sizes)[list(silos).index(party)]
+    hidden = by.of(party)
     unsafe = is_unsafe(rest, kept["own_lines"], kept["own_least"])
     return {"unsafe": (hidden & unsafe).astype(float)}
 
@@ -293,16 +310,14 @@ def own_table(
     kept: Any,
     party: str,
     *,
-    silos: Sequence[str],
-    flags: Float[Array, "k p"],
-    sizes: Float[Array, " k"],
+    by: _Withheld,
     unsafe: Float[Array, " p"],
     categorical: Int[Array, " s"],
     frequent: Int[Array, "s v"],
     n_categories: int,
 ) -> dict[str, Any]:
     """Disclose the silo's own table; -1 stands for what is withheld."""
-    hidden = _shows_nothing(kept, party, silos, flags, sizes, unsafe)
+    hidden = _shows_nothing(kept, party, by, unsafe)
     n, lines = kept["own_count"], kept["own_lines"]
     no_mean = hidden | np.isin(np.arange(len(n)), categorical) | (n < 2)
     variance = np.maximum(kept["own_squares"], 0.0) / np.maximum(n - 1.0, 1.0)
@@ -327,14 +342,12 @@ def own_quartile_table(
     kept: Any,
     party: str,
     *,
-    silos: Sequence[str],
-    flags: Float[Array, "k p"],
-    sizes: Float[Array, " k"],
+    by: _Withheld,
     unsafe: Float[Array, " p"],
     categorical: Int[Array, " s"],
 ) -> dict[str, Any]:
     """Disclose the silo's quartiles; -1 stands for the error of a withheld one."""
-    hidden = _shows_nothing(kept, party, silos, flags, sizes, unsafe)
+    hidden = _shows_nothing(kept, party, by, unsafe)
     hidden = hidden | np.isin(np.arange(len(hidden)), categorical)
     hidden = hidden | (kept["own_rare"] > 0)
     error = np.where(hidden[:, None], WITHHELD, kept["own_errors"])
@@ -399,25 +412,12 @@ def tables_of_silos(
 
 
 def _shows_nothing(
-    kept: Any,
-    party: str,
-    silos: Sequence[str],
-    flags: Float[Array, "k p"],
-    sizes: Float[Array, " k"],
-    unsafe: Float[Array, " p"],
+    kept: Any, party: str, by: _Withheld, unsafe: Float[Array, " p"]
 ) -> Bool[Array, " p"]:
     """Return the columns of which a silo shows nothing."""
-    hidden = _hidden(flags, sizes)[list(silos).index(party)] | (unsafe > 0)
+    hidden = by.of(party) | (unsafe > 0)
     # Whatever the flags are, a silo shows none of its own small counts.
     return hidden | (kept["own_flags"] > 0)
-
-
-def _hidden(
-    flags: Float[Array, "k p"], sizes: Float[Array, " k"]
-) -> Bool[Array, "k p"]:
-    """Return the columns that each silo withholds, before their sums are judged."""
-    flags = np.rint(flags)
-    return withheld_silos(flags > 0, sizes) | (flags == _NOWHERE).any(axis=0)
 
 
 def _of_categories(

@@ -23,6 +23,7 @@ using SAS, SAS Global Forum 2012: standardised differences of categories.
 
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
@@ -59,6 +60,7 @@ from unpooled.models.description.shown_table import (
     TOTALS,
     WITHHELD,
     Table,
+    Totals,
     known_codes,
     places_of,
 )
@@ -118,6 +120,30 @@ _SEARCHED = {
     "units": UNITS,
     "least": LEAST,
 }
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Searched:
+    """Public arguments of a round of the search: `_SEARCHED` without counts."""
+
+    log_total: Float[Array, " p"]
+    log_squares: Float[Array, " p"]
+    units: Float[Array, " p"]
+    least: Any
+    below: Float[Array, "t l k"]
+
+    def search(self, count: Float[Array, "g p"]) -> Search:
+        """Return the search for quartiles; the last group has all rows."""
+        return search_of(
+            count,
+            count[-1],
+            self.log_total,
+            self.log_squares,
+            probabilities=by_silo.QUARTILES,
+            units=self.units,
+            least=self.least,
+        )
 
 
 @summed(takes={"groups": "size g", "categorical": CATEGORICAL}, **_VEILED)
@@ -194,16 +220,11 @@ def local_below(
     X: Float[Array, "n p"],
     *,
     count: Float[Array, "g p"],
-    log_total: Float[Array, " p"],
-    log_squares: Float[Array, " p"],
-    units: Float[Array, " p"],
-    least: Any,
-    below: Float[Array, "t l k"],
+    at: _Searched,
     level: int,
 ) -> dict[str, Any]:
     """Count this silo's values below the candidates of a level, and those before."""
-    search = _search(count, log_total, log_squares, units, least)
-    return {"below": search.own(X, [slice(None)], below, level)}
+    return {"below": at.search(count).own(X, [slice(None)], at.below, level)}
 
 
 @summed(
@@ -216,17 +237,12 @@ def local_class_below(
     *,
     classes: Int[Array, "c w"],
     count: Float[Array, "g p"],
-    log_total: Float[Array, " p"],
-    log_squares: Float[Array, " p"],
-    units: Float[Array, " p"],
-    least: Any,
-    below: Float[Array, "t l k"],
+    at: _Searched,
     level: int,
 ) -> dict[str, Any]:
     """Do so class by class, and over all rows."""
-    search = _search(count, log_total, log_squares, units, least)
     rows = _rows_of(class_codes(y, classes), classes)
-    return {"below": search.own(X, rows, below, level)}
+    return {"below": at.search(count).own(X, rows, at.below, level)}
 
 
 @summed(
@@ -259,14 +275,7 @@ def found_categories(
 def found_table(
     party: str,
     *,
-    rows: Float[Array, " g"],
-    count: Float[Array, "g p"],
-    total: Float[Array, "g p"],
-    squares: Float[Array, "g p"],
-    cells: Float[Array, "g s m"],
-    categorical: Int[Array, " s"],
-    frequent: Int[Array, "s v"],
-    fewest: Any,
+    totals: Totals,
     least: Any,
     n_categories: int,
     leader: str,
@@ -276,15 +285,15 @@ def found_table(
     -1 stands for what is withheld; a variance is never negative, and where a variance
     is withheld, so is the mean. All silos find the same table, and one sends it.
     """
-    table = Table.of(rows, count, cells, categorical, frequent, fewest, total, squares)
-    mean, variance = table.moments(total, squares, least)
+    table = Table.of(totals)
+    mean, variance = table.moments(totals, least)
     sends = float(party == leader)
     return {
-        "size": sends * rows,
+        "size": sends * totals.rows,
         "missing": sends * table.missing,
         "mean": sends * mean,
         "variance": sends * variance,
-        "shown_cells": sends * table.shown_cells(frequent, n_categories),
+        "shown_cells": sends * table.shown_cells(totals.frequent, n_categories),
     }
 
 
@@ -297,25 +306,14 @@ def found_table(
 def found_quartiles(
     party: str,
     *,
-    rows: Float[Array, " g"],
-    count: Float[Array, "g p"],
-    total: Float[Array, "g p"],
-    squares: Float[Array, "g p"],
-    cells: Float[Array, "g s m"],
-    categorical: Int[Array, " s"],
-    frequent: Int[Array, "s v"],
-    fewest: Any,
-    log_total: Float[Array, " p"],
-    log_squares: Float[Array, " p"],
-    units: Float[Array, " p"],
-    least: Any,
-    below: Float[Array, "t l k"],
+    totals: Totals,
+    at: _Searched,
     leader: str,
 ) -> dict[str, Any]:
     """Return the quartiles that follow; -1 stands for the error of a withheld one."""
-    table = Table.of(rows, count, cells, categorical, frequent, fewest, total, squares)
-    search = _search(count, log_total, log_squares, units, least)
-    value, error = search.quantiles(search.reached(below), len(below))
+    table = Table.of(totals)
+    search = at.search(totals.count)
+    value, error = search.quantiles(search.reached(at.below), len(at.below))
     hidden = table.groups | table.categorical
     error = np.where(hidden[:, :, None], WITHHELD, error)
     sends = float(party == leader)
@@ -866,25 +864,6 @@ def _squares(
     squares = [squared_deviations(X[rows], mean[i]) for i, rows in enumerate(groups)]
     log_squares = column_quantiles.log_squares(X, count[-1], log_total)
     return {"squares": np.array(squares), "log_squares": log_squares}
-
-
-def _search(
-    count: Float[Array, "g p"],
-    log_total: Float[Array, " p"],
-    log_squares: Float[Array, " p"],
-    units: Float[Array, " p"],
-    least: int,
-) -> Search:
-    """Return the search for quartiles; the last group has all rows."""
-    return search_of(
-        count,
-        count[-1],
-        log_total,
-        log_squares,
-        probabilities=by_silo.QUARTILES,
-        units=units,
-        least=least,
-    )
 
 
 def _codes_of(digits: Float[Array, "s 2"]) -> Int[Array, "s v"]:

@@ -26,7 +26,7 @@ CELLS = public("g s m", "how many rows of each group have each code")
 FEWEST = public("", "the least count that the table shows", least="min_rows_per_class")
 COUNT = public("g p", "how many values each column has in each group")
 TOTAL = public("g p", "the sum of each column in each group")
-# What a table follows from, as steps take it.
+# `Totals`, as steps take them.
 TOTALS = {
     "rows": public("g", "how many rows each group has"),
     "count": COUNT,
@@ -39,6 +39,42 @@ TOTALS = {
     "frequent": FREQUENT,
     "fewest": FEWEST,
 }
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Totals:
+    """What a table follows from: totals of all silos, and limits.
+
+    Attributes
+    ----------
+    rows : (g,) array
+        Rows of each group; without classes there is one group.
+    count, total, squares : (g, p) arrays
+        Of each column and group the number of values, their sum, and the squared
+        deviations from the group's mean.
+    cells : (g, s, m) array
+        Counts of the codes of categories.
+    categorical : (s,) array of int
+        Which columns have them.
+    frequent : (s, v) array of int
+        The codes of categories that are shown, -1 for all others.
+    fewest : int
+        The least count, but for 0, that is shown.
+    """
+
+    rows: Float[Array, " g"]
+    count: Float[Array, "g p"]
+    total: Float[Array, "g p"]
+    squares: Float[Array, "g p"]
+    cells: Float[Array, "g s m"]
+    categorical: Int[Array, " s"]
+    frequent: Int[Array, "s v"]
+    fewest: Any
+
+    def of_column(self, j: int) -> tuple[Float[Array, " g"], ...]:
+        """Return number of values, sum and squares of a column by group."""
+        return self.count[:, j], self.total[:, j], self.squares[:, j]
 
 
 @final
@@ -74,52 +110,25 @@ class Table:
     categorical: Any
 
     @classmethod
-    def of(
-        cls,
-        rows: Float[Array, " g"],
-        count: Float[Array, "g p"],
-        cells: Float[Array, "g s m"],
-        categorical: Int[Array, " s"],
-        frequent: Int[Array, "s v"],
-        fewest: int,
-        total: Float[Array, "g p"],
-        squares: Float[Array, "g p"],
-    ) -> "Table":
-        """Return the table that follows from totals of all silos.
-
-        Parameters
-        ----------
-        rows : (g,) array
-            Rows of each group; without classes there is one group.
-        count, total, squares : (g, p) arrays
-            Of each column and group the number of values, their sum, and the squared
-            deviations from the group's mean.
-        cells : (g, s, m) array
-            Counts of the codes of categories.
-        categorical : (s,) array of int
-            Which columns have them.
-        frequent : (s, v) array of int
-            The codes of categories that are shown, -1 for all others.
-        fewest : int
-            The least count, but for 0, that is shown.
-        """
-        g, p = count.shape
+    def of(cls, totals: Totals) -> "Table":
+        """Return the table that follows from totals of all silos."""
+        g, p = totals.count.shape
         # Without classes the single group is all rows.
         parts = slice(None) if g == 1 else slice(0, g - 1)
-        missing = rows[:, None] - count
-        by_category = merged(cells, frequent)
+        missing = totals.rows[:, None] - totals.count
+        by_category = merged(totals.cells, totals.frequent)
         hidden = np.zeros((g, p), bool)
         rounded, of_all = np.zeros(p, bool), np.zeros(p, bool)
         shown_missing, shown_cells = missing.copy(), by_category.copy()
-        place = {int(j): i for i, j in enumerate(categorical.tolist())}
+        place = {int(j): i for i, j in enumerate(totals.categorical.tolist())}
         for j in range(p):
             if j in place:
                 own = by_category[:, place[j]]
             else:
                 # The mean of a column of two values determines their counts.
-                own = of_two_values(count[:, j], total[:, j], squares[:, j])
+                own = of_two_values(*totals.of_column(j))
             lines = np.hstack([own, missing[:, j : j + 1]])
-            groups, small = withheld(lines[parts].T, fewest)
+            groups, small = withheld(lines[parts].T, totals.fewest)
             if g > 1:
                 hidden[:-1, j] = groups
             of_all[j] = small.any()
@@ -129,9 +138,9 @@ class Table:
             shown_missing[:, j] = lines[:, -1]
             if j in place:
                 shown_cells[:, place[j]] = lines[:, :-1]
-        is_category = np.isin(np.arange(p), categorical)
+        is_category = np.isin(np.arange(p), totals.categorical)
         return cls(
-            *(count, shown_missing, shown_cells, hidden),
+            *(totals.count, shown_missing, shown_cells, hidden),
             *(of_all, rounded, is_category),
         )
 
@@ -143,12 +152,12 @@ class Table:
         return np.pad(own, ((0, 0), (0, n_categories - own.shape[1])))
 
     def moments(
-        self, total: Float[Array, "g p"], squares: Float[Array, "g p"], least: int
+        self, totals: Totals, least: int
     ) -> tuple[Float[Array, "g p"], Float[Array, "g p"]]:
         """Return means and variances (denominator n - 1), 0 and -1 where withheld."""
         n = np.maximum(self.count, 1.0)
-        mean = total / n
-        variance = np.maximum(squares, 0.0) / np.maximum(n - 1.0, 1.0)
+        mean = totals.total / n
+        variance = np.maximum(totals.squares, 0.0) / np.maximum(n - 1.0, 1.0)
         # Where the number of values is withheld, the digits of a mean would give it
         # back: the mean of whole numbers is a fraction with this denominator.
         deviation = np.sqrt(variance)
