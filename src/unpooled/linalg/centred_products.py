@@ -20,7 +20,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from unpooled.arrays import Array, Bool, Float
-from unpooled.linalg.moments import Rows, column_sums
+from unpooled.linalg.moments import Rows, column_sums, dense_rows
 from unpooled.linalg.narrow_products import columns_times, rows_times
 from unpooled.linalg.threads import by_runs
 
@@ -126,7 +126,7 @@ def scatter_image(
         part = X[start : start + step]
         T = _times(part, near_V) - offset
         if len(chosen):
-            centred = _dense(part[:, chosen]) - mean[chosen]
+            centred = dense_rows(part[:, chosen]) - mean[chosen]
             T += centred @ V[chosen]
             far_image += centred.T @ T
         _add_image(part, T, image)

@@ -29,7 +29,7 @@ from typing import final
 import numpy as np
 
 from unpooled.arrays import Array, Float, Int
-from unpooled.linalg.moments import Rows
+from unpooled.linalg.moments import Rows, dense_rows
 from unpooled.linalg.narrow_products import rows_times
 from unpooled.linalg.threads import by_runs, one_thread
 
@@ -352,8 +352,3 @@ def _slices(rows: Float[Array, "n p"]) -> Iterator[Float[Array, "m p"]]:
 def row_squares(rows: Float[Array, "n k"]) -> Float[Array, " n"]:
     """Return the squared norms of rows."""
     return np.einsum("ij,ij->i", rows, rows)
-
-
-def dense_rows(part: Rows) -> Float[Array, "n q"]:
-    """Return dense or CSR rows as dense ones."""
-    return part.toarray() if hasattr(part, "toarray") else part

@@ -51,12 +51,11 @@ import numpy as np
 from unpooled.arrays import Array, Bool, Float, Int
 from unpooled.linalg.leverage import (
     Leverage,
-    dense_rows,
     heaviest,
     row_squares,
     triangular_solution,
 )
-from unpooled.linalg.moments import Rows
+from unpooled.linalg.moments import Rows, dense_rows
 from unpooled.linalg.narrow_products import rows_times
 from unpooled.linalg.threads import by_runs, one_thread
 

@@ -41,6 +41,11 @@ def column_sums(X: Rows) -> Float[Array, " p"]:
     return np.sum(sums, axis=0) if sums else np.zeros(p)
 
 
+def dense_rows(part: Rows) -> Float[Array, "n q"]:
+    """Return dense or CSR rows as dense ones."""
+    return part.toarray() if hasattr(part, "toarray") else part
+
+
 def has_missing(X: Rows) -> bool:
     """Whether any cell of an (n, p) array, dense or sparse, is NaN."""
     return bool(np.isnan(X.data if hasattr(X, "indptr") else X).any())
