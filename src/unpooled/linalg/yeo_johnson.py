@@ -33,7 +33,7 @@ from typing import final
 
 import numpy as np
 
-from unpooled.arrays import Array, Float
+from unpooled.arrays import Array, Float, Int
 from unpooled.linalg.root_search import SignSearch, candidate
 
 # Below this, h(t) is computed from its series, because the closed form cancels.
@@ -182,6 +182,22 @@ class Column:
             psi[:, self._negative] = below
             slope[:, self._negative] = -beta * below + by_lam - of_centre
         return psi, slope
+
+
+def slope_sums(
+    X: Float[Array, "n p"],
+    centre: Float[Array, " p"],
+    spread: Float[Array, " p"],
+    column: Int[Array, " l"],
+    lam: Float[Array, " l"],
+) -> Float[Array, "5 l"]:
+    """Return `Column.slope_sums` at candidates, each for a column of its own."""
+    sums = np.empty((5, len(column)))
+    for j in np.unique(column):
+        rows = Column(X[:, j], Reference(float(centre[j]), float(spread[j])))
+        own = column == j
+        sums[:, own] = rows.slope_sums(lam[own])
+    return sums
 
 
 def slope_sign(means: Float[Array, "5 q"]) -> Float[Array, " q"]:

@@ -25,7 +25,7 @@ from unpooled.arrays import Array, Bool, Float, Int
 from unpooled.federation.federation import Federation
 from unpooled.linalg.moments import observed_sums, squared_deviations
 from unpooled.linalg.root_search import SignSearch, candidate
-from unpooled.linalg.yeo_johnson import Column, Reference, log_size, slope
+from unpooled.linalg.yeo_johnson import log_size, slope, slope_sums
 from unpooled.models.moments import OBSERVED
 from unpooled.models.preprocessing.pooled_lambda import (
     Columns,
@@ -100,12 +100,7 @@ def local_slopes(
     lam: Float[Array, " l"],
 ) -> dict[str, Any]:
     """Return the five sums that determine the likelihood's slope at each candidate."""
-    sums = np.empty((5, len(column)))
-    for j in np.unique(column):
-        rows = Column(X[:, j], Reference(float(centre[j]), float(spread[j])))
-        own = column == j
-        sums[:, own] = rows.slope_sums(lam[own])
-    return {"sums": sums}
+    return {"sums": slope_sums(X, centre, spread, column, lam)}
 
 
 @final

@@ -30,7 +30,7 @@ import numpy as np
 from unpooled.arrays import Array, Bool, Float, Int
 from unpooled.federation.federation import Federation
 from unpooled.linalg.root_search import SignSearch, candidate, candidates_for
-from unpooled.linalg.yeo_johnson import Column, Reference, log_size
+from unpooled.linalg.yeo_johnson import Column, Reference, log_size, slope_sums
 from unpooled.models.moments import OBSERVED
 from unpooled.models.preprocessing.pooled_lambda import (
     Columns,
@@ -198,11 +198,7 @@ def compared_slopes(
     lam: Float[Array, " l"],
 ) -> dict[str, Any]:
     """Return the silo's parts of the means that determine the slope at candidates."""
-    means = np.empty((5, len(column)))
-    for j in np.unique(column):
-        rows = Column(X[:, j], Reference(float(centre[j]), float(spread[j])))
-        own = column == j
-        means[:, own] = rows.slope_sums(lam[own]) / count[j]
+    means = slope_sums(X, centre, spread, column, lam) / count[column]
     return dict(zip(("u", "psi", "squares", "slope", "products"), means, strict=True))
 
 
