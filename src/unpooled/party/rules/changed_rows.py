@@ -15,18 +15,15 @@ Of rows that left the silo has digests and no cells. How many must at least have
 is all that it can judge of them (`rules.table_versions`).
 """
 
-from collections.abc import Iterator
-from functools import partial
 from typing import final
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from unpooled.arrays import Array, Bool, Float
+from unpooled.arrays import Array, Bool
 from unpooled.data.table import Table
-from unpooled.linalg.leverage import largest_leverage
 from unpooled.linalg.moments import observed_sums
-from unpooled.party.rules.leverage import tells_pairs
+from unpooled.party.rules.leverage import one_row_carries, tells_pairs
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.table_versions import TableVersions
 from unpooled.party.views.view import View
@@ -80,11 +77,6 @@ class ChangedRows:
         key = f"{version} {view.up_to_scale().digest()}"
         if key in passed:
             return
-        rows = partial(_rows, new.up_to_scale())
-        if largest_leverage(rows, new.n_rows, p, limit).at_least > limit:
+        if one_row_carries(new, limit):
             raise Refusal("max_leverage")
         passed.add(key)
-
-
-def _rows(view: View) -> Iterator[Float[Array, "n p"]]:
-    return (block.X for block in view.blocks())

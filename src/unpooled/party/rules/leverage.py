@@ -193,6 +193,13 @@ def _measured(view: View, limit: float) -> Leverage:
     return largest_leverage(partial(_rows, view), n, p, limit)
 
 
+def one_row_carries(view: View, limit: float) -> bool:
+    """Whether some row of a view carries a direction of its columns."""
+    view = view.up_to_scale()
+    n, p = view.n_rows, len(view.columns)
+    return largest_leverage(partial(_rows, view), n, p, limit).at_least > limit
+
+
 def _rows(view: View) -> Iterator[Rows]:
     return (block.X for block in view.blocks(sparse=True))
 

@@ -24,7 +24,7 @@ from unpooled.arrays import Array, Float
 from unpooled.data.derived_columns import PRODUCT, RATIO
 from unpooled.data.table import Table
 from unpooled.linalg.leverage import largest_leverage
-from unpooled.party.rules.leverage import tells_pairs
+from unpooled.party.rules.leverage import one_row_carries, tells_pairs
 from unpooled.party.rules.leverage_together import (
     Indicator,
     indicator_cells,
@@ -107,15 +107,9 @@ class LeverageOfProducts:
         for of_class in rows.values():
             # Of fewer rows each has a large leverage, whatever the data are.
             if len(of_class) >= _ROWS_PER_COLUMN * (p + 1):
-                blocks = partial(_rows, view.of_rows(np.array(of_class)))
-                found = largest_leverage(blocks, len(of_class), p, limit)
-                if found.at_least > limit:
+                if one_row_carries(view.of_rows(np.array(of_class)), limit):
                     raise Refusal("max_leverage")
         passed.add(name)
-
-
-def _rows(view: View) -> Iterator[Float[Array, "n p"]]:
-    return (block.X for block in view.up_to_scale().blocks())
 
 
 def _factors(view: View) -> list[tuple[str, bool]]:
