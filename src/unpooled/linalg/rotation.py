@@ -23,6 +23,8 @@ _CONVERGED, _MOST = 1e-14, 20_000
 # Stationary rotations differ between machines by rounding, over the curvature of the
 # criterion.
 _FLATNESS = 1e3
+# Of promax: the exponent of the loadings that are the target.
+_POWER = 4
 
 
 @final
@@ -43,7 +45,7 @@ class Rotation:
 
 
 def rotation_of(
-    L: Float[Array, "p k"], method: str | None, *, kaiser: bool = False, power: int = 4
+    L: Float[Array, "p k"], method: str | None, *, kaiser: bool = False
 ) -> Rotation:
     """Return the rotation of loadings by a criterion.
 
@@ -55,8 +57,6 @@ def rotation_of(
         The criterion; None leaves the loadings as they are.
     kaiser : bool, default False
         Rotate the loadings with the rows scaled to length 1 (Kaiser's normalisation).
-    power : int, default 4
-        Of promax: the exponent of the loadings that are the target.
 
     Notes
     -----
@@ -72,7 +72,7 @@ def rotation_of(
     def solve() -> Arrays:
         T = _varimax(A)
         if method == "promax":
-            T = T @ _promax(A @ T, power)
+            T = T @ _promax(A @ T)
         T = T * np.where(np.sum((A @ T) ** 3, axis=0) < 0, -1.0, 1.0)
         inverse = np.linalg.inv(T)
         return {"matrix": T, "correlations": inverse @ inverse.T}
@@ -109,8 +109,8 @@ def _varimax(A: Float[Array, "p k"]) -> Float[Array, "k k"]:
     )
 
 
-def _promax(B: Float[Array, "p k"], power: int) -> Float[Array, "k k"]:
+def _promax(B: Float[Array, "p k"]) -> Float[Array, "k k"]:
     """Return the map from varimax loadings to those nearest to their own powers."""
-    target = B * np.abs(B) ** (power - 1)
+    target = B * np.abs(B) ** (_POWER - 1)
     U = scipy.linalg.lstsq(B, target)[0]
     return U * np.sqrt(np.diag(np.linalg.inv(U.T @ U)))

@@ -35,12 +35,13 @@ from unpooled.secure.comparison.polynomial import rounds_before
 _WEIGHTS = 3, -3, 1
 # Bytes of a key of the comparisons' random numbers.
 _SEED_BYTES = 32
-# With --mix32-64bit, arrays of peers are read as numbers, without these functions.
-_FORBIDDEN = ("loads", "load", "Unpickler")
 
 
 class _NoPickle:
-    """Replaces pickle in MPyC, so that bytes of a peer never become objects."""
+    """Replaces pickle in MPyC, so that bytes of a peer never become objects.
+
+    With --mix32-64bit, arrays of peers are read as numbers, without it.
+    """
 
     def __getattr__(self, name: str) -> Any:
         raise RuntimeError(f"pickle.{name} is not used between computing parties")
