@@ -18,6 +18,7 @@ explicitly, a few rows at a time; of dense rows all columns, where there is one.
 from collections.abc import Iterator
 
 import numpy as np
+from scipy.linalg.blas import dger
 
 from unpooled.arrays import Array, Bool, Float
 from unpooled.linalg.moments import Rows, column_sums, dense_rows
@@ -119,46 +120,57 @@ def scatter_image(
     near_V = np.where(far[:, None], 0.0, V) if len(chosen) else V
     near_mean = np.where(far, 0.0, mean)
     offset = near_mean @ near_V
-    # Transposed: BLAS multiplies few rows by X in half the time of Xᵀ by few columns.
-    image, far_image = np.zeros(V.T.shape), np.zeros((len(chosen), V.shape[1]))
+    far_image = np.zeros((len(chosen), V.shape[1]))
     step = max(1, _COPY_BYTES // (8 * len(chosen))) if len(chosen) else X.shape[0]
-    for start in range(0, X.shape[0], max(step, 1)):
+    image: Float[Array, "p l"] | None = None
+    for start in range(0, max(X.shape[0], 1), max(step, 1)):
         part = X[start : start + step]
         T = _times(part, near_V) - offset
         if len(chosen):
             centred = dense_rows(part[:, chosen]) - mean[chosen]
             T += centred @ V[chosen]
-            far_image += centred.T @ T
-        _add_image(part, T, image)
-        image -= np.outer(T.sum(axis=0), near_mean)
-    image[:, chosen] = far_image.T
-    return image.T
+            far_image += columns_times(centred, T)
+        raw = _columns_times(part, T)
+        # Less the outer product of mean and sums, in place.
+        own = dger(-1.0, near_mean, T.sum(axis=0), a=raw, overwrite_a=True)
+        image = own if image is None else np.add(image, own, out=image)
+    assert image is not None
+    image[chosen] = far_image
+    return image
 
 
 def _times(part: Rows, V: Float[Array, "p l"]) -> Float[Array, "n l"]:
     """Return ``part @ V``."""
-    if isinstance(part, np.ndarray):
-        return part @ V
-    # SciPy uses one thread.
-    product = np.empty((part.shape[0], V.shape[1]))
+    n, p = part.shape
+    product = np.empty((n, V.shape[1]))
 
     def multiplied(run: slice) -> None:
+        # SciPy uses one thread.
         product[run] = part[run] @ V
 
-    by_runs(multiplied, len(product), len(part.data) * V.shape[1])
+    def added(run: slice) -> Float[Array, "n l"]:
+        return rows_times(part[:, run], V[run], out=np.empty(product.shape))
+
+    if not isinstance(part, np.ndarray):
+        by_runs(multiplied, n, len(part.data) * V.shape[1])
+        return product
+    product, *others = by_runs(added, p, part.size * V.shape[1])
+    for other in others:
+        product += other
     return product
 
 
-def _add_image(part: Rows, T: Float[Array, "n l"], image: Float[Array, "l p"]) -> None:
-    """Add ``T.T @ part`` to an image."""
+def _columns_times(part: Rows, T: Float[Array, "n l"]) -> Float[Array, "p l"]:
+    """Return ``part.T @ T``, whose transpose lies in rows."""
     if isinstance(part, np.ndarray):
-        image += T.T @ part
-        return
+        return columns_times(part, T)
+    image = np.empty((T.shape[1], part.shape[1]))
 
-    def added(run: slice) -> None:
-        image[run] += (part.T @ np.ascontiguousarray(T[:, run])).T
+    def multiplied(run: slice) -> None:
+        image[run] = (part.T @ np.ascontiguousarray(T[:, run])).T
 
-    by_runs(added, len(image), len(part.data) * len(image))
+    by_runs(multiplied, len(image), len(part.data) * len(image))
+    return image.T
 
 
 def _is_near_zero(X: Float[Array, "N p"], mean: Float[Array, " p"]) -> bool:

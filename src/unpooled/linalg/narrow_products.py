@@ -1,4 +1,4 @@
-"""Products of many rows with few columns, some rows at a time.
+"""Products of rows with few columns, some rows and columns at a time.
 
 BLAS copies the factors of a product into another order before it multiplies. That pays
 where every number is multiplied many times. It does not with few columns: the copy of
@@ -8,24 +8,34 @@ for small: 100,000 × 196 rows by 20 columns take 0.6 of the time, and as long a
 on other processors.
 """
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from unpooled.arrays import Array, Float
 
 # Multiplications of a product that OpenBLAS takes for small.
 _SMALL = 10**6
-# Rows of a piece where small ones would have fewer than the second.
-_PIECE, _FEWEST = 1024, 48
+# Rows of a piece with all columns, at least; and of one with some of them.
+_FEWEST, _ROWS = 48, 64
 
 
 def rows_times(
     X: Float[Array, "n p"], W: Float[Array, "p k"], out: Float[Array, "n k"]
 ) -> Float[Array, "n k"]:
     """Write ``X @ W`` for few columns k; return it."""
-    for piece in _pieces(len(X), W.size):
-        np.matmul(X[piece], W, out=out[piece])
+    (n, p), k = X.shape, W.shape[1]
+    rows, columns = _SMALL // max(W.size, 1), p
+    if rows < _FEWEST:
+        if X.strides[1] != X.itemsize:
+            # Some columns of some rows would not lie together.
+            return np.matmul(X, W, out=out)
+        rows = min(_ROWS, n)
+        columns = max(_SMALL // max(rows * k, 1), 1)
+    for start in range(0, n, max(rows, 1)):
+        part, image = X[start : start + rows], out[start : start + rows]
+        np.matmul(part[:, :columns], W[:columns], out=image)
+        for first in range(columns, p, columns):
+            others = slice(first, first + columns)
+            image += part[:, others] @ W[others]
     return out
 
 
@@ -33,14 +43,5 @@ def columns_times(
     X: Float[Array, "n p"], V: Float[Array, "n k"]
 ) -> Float[Array, "p k"]:
     """Return ``X.T @ V`` for few columns k."""
-    total = np.zeros((X.shape[1], V.shape[1]))
-    for piece in _pieces(len(X), total.size):
-        total += X[piece].T @ V[piece]
-    return total
-
-
-def _pieces(n: int, work: int) -> Iterator[slice]:
-    """Yield runs of n rows, of so many multiplications each."""
-    rows = _SMALL // max(work, 1)
-    rows = rows if rows >= _FEWEST else _PIECE
-    return (slice(start, start + rows) for start in range(0, n, rows))
+    # BLAS takes half the time for few rows by X that it takes for Xᵀ by few columns.
+    return (V.T @ X).T
