@@ -194,7 +194,3 @@ def _stretches(
     for start in range(run.start, run.stop, step):
         rows = slice(start, min(start + step, run.stop))
         yield rows, np.subtract(X[rows], mean, out=buffer[: rows.stop - start])
-
-
-def _dense(part: Rows) -> Float[Array, "n q"]:
-    return part.toarray() if hasattr(part, "toarray") else part
