@@ -7,9 +7,9 @@ from numpy.testing import assert_allclose
 from unpooled.linalg.narrow_products import columns_times, rows_times
 
 
-# Pieces of 1,000,000 / (p k) rows, or of 1,024 where these would be too few.
+# Pieces of 1,000,000 / (p k) rows, or of 64 and some columns where too few.
 @pytest.mark.parametrize("n", [0, 1, 499, 500, 501, 1024, 2049])
-@pytest.mark.parametrize(("p", "k"), [(1, 1), (100, 20), (400, 64)])
+@pytest.mark.parametrize(("p", "k"), [(0, 2), (1, 1), (100, 20), (400, 64)])
 @pytest.mark.parametrize("order", ["C", "F", "strided"])
 def test_products_are_those_of_all_rows_at_once(n, p, k, order):
     rng = np.random.default_rng(0)

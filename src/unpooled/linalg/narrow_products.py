@@ -23,7 +23,7 @@ def rows_times(
 ) -> Float[Array, "n k"]:
     """Write ``X @ W`` for few columns k; return it."""
     (n, p), k = X.shape, W.shape[1]
-    rows, columns = _SMALL // max(W.size, 1), p
+    rows, columns = _SMALL // max(W.size, 1), max(p, 1)
     if rows < _FEWEST:
         if X.strides[1] != X.itemsize:
             # Some columns of some rows would not lie together.
