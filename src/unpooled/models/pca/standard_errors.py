@@ -34,7 +34,7 @@ Asymptotic theory for principal component analysis, Annals of Mathematical Stati
 population, Biometrika 63 (1976).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -43,6 +43,7 @@ from scipy.linalg.blas import dsyrk
 
 from unpooled.arrays import Array, Float
 from unpooled.federation.federation import Federation
+from unpooled.linalg.threads import by_runs
 from unpooled.models.moments import MEAN, complete
 from unpooled.models.pca.spectrum import Spectrum
 from unpooled.protocol.step import public, release, summed
@@ -132,7 +133,6 @@ def local_influence(
     of the column's standard deviation by the component's.
     """
     root, k = _root(values), len(slopes)
-    variances, loadings = np.zeros(k), np.zeros((k, X.shape[1]))
     to_scores = (axes / root[:, None]).T
     to_columns = root[:, None] * axes / spread
     # With all components the columns themselves are weighted, in place of their scores:
@@ -140,28 +140,34 @@ def local_influence(
     # influence has as many digits.
     every = len(axes) == X.shape[1]
     taken = to_scores[:, :k] if every else to_scores
-    products = _Products(k, len(axes))
-    # Written into again and again: new arrays would take as long as what fills them.
-    scores, space = np.empty((_BLOCK, taken.shape[1])), np.empty((_BLOCK, len(axes)))
-    for x in _blocks(X, mean):
-        t = np.matmul(x, taken, out=scores[: len(x)])
-        weights = space[: len(x)]
-        variances += ((t[:, :k] ** 2 - 1.0) ** 2).sum(axis=0)
-        if rest.any():
-            x /= spread
+
+    def added(run: slice) -> tuple[Array, Array]:
+        variances, loadings = np.zeros(k), np.zeros((k, X.shape[1]))
+        products = _Products(k, len(axes))
+        # Written into again and again: new ones take as long as what fills them.
+        scores = np.empty((_BLOCK, taken.shape[1]))
+        space = np.empty((_BLOCK, len(axes)))
+        for x in _blocks(X[run], mean):
+            t = np.matmul(x, taken, out=scores[: len(x)])
+            weights = space[: len(x)]
+            variances += ((t[:, :k] ** 2 - 1.0) ** 2).sum(axis=0)
+            if rest.any():
+                x /= spread
+            for j in range(k):
+                np.multiply(x if every else t, t[:, j, None], out=weights)
+                if rest[j]:
+                    u = (weights * slopes[j]) @ to_columns
+                    u += (rest[j] * t[:, j, None]) * x
+                    loadings[j] += (u**2).sum(axis=0)
+                else:
+                    products.add(j, weights)
         for j in range(k):
-            np.multiply(x if every else t, t[:, j, None], out=weights)
-            if rest[j]:
-                u = (weights * slopes[j]) @ to_columns
-                u += (rest[j] * t[:, j, None]) * x
-                loadings[j] += (u**2).sum(axis=0)
-            else:
-                products.add(j, weights)
-    for j in range(k):
-        if not rest[j]:
-            own = slopes[j, :, None] * to_columns
-            loadings[j] = products.squares(j, to_scores @ own if every else own)
-    return {"variances": variances, "loadings": loadings}
+            if not rest[j]:
+                own = slopes[j, :, None] * to_columns
+                loadings[j] = products.squares(j, to_scores @ own if every else own)
+        return variances, loadings
+
+    return _over_runs(added, X, k * len(axes))
 
 
 @summed(
@@ -192,28 +198,40 @@ def local_correlation_influence(
     In the units of `local_influence`.
     """
     root, k = _root(values), len(slopes)
-    variances, loadings = np.zeros(k), np.zeros((k, X.shape[1]))
     to_scores = (axes / root[:, None]).T
-    products = _Products(k, len(axes))
-    for x in _blocks(X, mean):
-        x /= spread
-        t, squares = x @ to_scores, x**2
+
+    def added(run: slice) -> tuple[Array, Array]:
+        variances, loadings = np.zeros(k), np.zeros((k, X.shape[1]))
+        products = _Products(k, len(axes))
+        for x in _blocks(X[run], mean):
+            x /= spread
+            t, squares = x @ to_scores, x**2
+            for j in range(k):
+                y = squares * axes[j]
+                variances[j] += ((t[:, j] ** 2 - y @ axes[j]) ** 2).sum()
+                weights = t * (slopes[j] * root) * t[:, j, None]
+                weights -= (0.5 * root[j]) * (y @ axes.T) * curves[j]
+                if rest[j] or rest_of_curves[j]:
+                    u = weights @ axes
+                    u += (rest[j] * t[:, j, None]) * x
+                    u -= (0.5 * root[j] * rest_of_curves[j]) * y
+                    loadings[j] += (u**2).sum(axis=0)
+                else:
+                    products.add(j, weights)
         for j in range(k):
-            y = squares * axes[j]
-            variances[j] += ((t[:, j] ** 2 - y @ axes[j]) ** 2).sum()
-            weights = t * (slopes[j] * root) * t[:, j, None]
-            weights -= (0.5 * root[j]) * (y @ axes.T) * curves[j]
-            if rest[j] or rest_of_curves[j]:
-                u = weights @ axes
-                u += (rest[j] * t[:, j, None]) * x
-                u -= (0.5 * root[j] * rest_of_curves[j]) * y
-                loadings[j] += (u**2).sum(axis=0)
-            else:
-                products.add(j, weights)
-    for j in range(k):
-        if not (rest[j] or rest_of_curves[j]):
-            loadings[j] = products.squares(j, axes)
-    return {"variances": variances, "loadings": loadings}
+            if not (rest[j] or rest_of_curves[j]):
+                loadings[j] = products.squares(j, axes)
+        return variances, loadings
+
+    return _over_runs(added, X, 2 * k * len(axes))
+
+
+def _over_runs(
+    added: Callable[[slice], tuple[Array, Array]], X: Float[Array, "n p"], each: int
+) -> dict[str, Any]:
+    """Return both sums over runs of rows, in threads; ``each`` is the work of a cell."""
+    variances, loadings = zip(*by_runs(added, len(X), X.size * each), strict=True)
+    return {"variances": sum(variances), "loadings": sum(loadings)}
 
 
 @final
