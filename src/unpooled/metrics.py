@@ -11,11 +11,19 @@ from unpooled.models.metrics.classification import (
     balanced_accuracy_score,
     calibration_curve,
     confusion_matrix,
+    f1_score,
     log_loss,
+    matthews_corrcoef,
+    precision_score,
+    recall_score,
     roc_auc_score,
     roc_curve,
 )
-from unpooled.models.metrics.regression import r2_score, root_mean_squared_error
+from unpooled.models.metrics.regression import (
+    mean_squared_error,
+    r2_score,
+    root_mean_squared_error,
+)
 
 __all__ = [
     "BinnedScore",
@@ -24,8 +32,13 @@ __all__ = [
     "balanced_accuracy_score",
     "calibration_curve",
     "confusion_matrix",
+    "f1_score",
     "log_loss",
+    "matthews_corrcoef",
+    "mean_squared_error",
+    "precision_score",
     "r2_score",
+    "recall_score",
     "roc_auc_score",
     "roc_curve",
     "root_mean_squared_error",

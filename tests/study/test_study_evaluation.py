@@ -360,7 +360,7 @@ def test_a_silo_plans_the_evaluation_too(tmp_path):
         ("[evaluate]\njackknife = 1\n", r"\[evaluate\] jackknife: must be from 2 to"),
         ("[evaluate]\ncv = 1\n", r"\[evaluate\] cv: must be from 2 to 20 folds"),
         ("[evaluate]\nfolds = 5\n", r'\[evaluate\] folds: no such key'),
-        ('[evaluate]\nscoring = "f1"\n', "scoring='f1'; choose among accuracy"),
+        ('[evaluate]\nscoring = "f2"\n', "scoring='f2'; choose among accuracy"),
     ],
 )  # fmt: skip
 def test_mistakes_are_refused_by_file_and_key(write, evaluate, message):

@@ -22,12 +22,20 @@ _NEGATED = "neg_"
 _MEANINGS: Mapping[str, str] = {
     "accuracy": "accuracy is the share of rows whose class is predicted correctly",
     "balanced_accuracy": "balanced accuracy is the mean of that share over the classes",
+    "matthews_corrcoef": "matthews_corrcoef is the correlation between the classes and "
+    "those that are predicted",
+    "precision": "precision is the share that is of the second class, of the rows that "
+    "are predicted as it",
+    "recall": "recall (sensitivity) is the share of the second class that is predicted "
+    "correctly",
+    "f1": "f1 is the harmonic mean of precision and recall of the second class",
     "roc_auc": "roc_auc is the area under the receiver operating characteristic (AUC): "
     "the share of pairs of rows, one of each class, whose probabilities are in the "
     "right order",
     "log_loss": "log_loss is the mean of the negative logarithm of the probability "
     "that a row’s own class was given",
     "r2": "r2 (R²) is the share of the responses’ variance that is predicted",
+    "mean_squared_error": "mean_squared_error is in the squared units of the responses",
     "root_mean_squared_error": "root_mean_squared_error (RMSE) is in the responses’ "
     "own units",
     "log_likelihood": "log_likelihood is the mean logarithm of the rows’ density under "
@@ -160,7 +168,11 @@ def _confusion(found: Confusion) -> Exhibit:
 def _responses(judged: "Evaluation") -> Exhibit:
     """Return the means over the folds of each response's scores."""
     heads, cells = [Column("Response")], [list(next(iter(judged.responses.values())))]
-    titles = {"r2": "R²", "root_mean_squared_error": "RMSE"}
+    titles = {
+        "r2": "R²",
+        "mean_squared_error": "MSE",
+        "root_mean_squared_error": "RMSE",
+    }
     for given, of_responses in judged.responses.items():
         name, sign = _shown(given)
         values: Float[Array, "q k"] = sign * np.array(list(of_responses.values()))
@@ -179,7 +191,7 @@ def _responses(judged: "Evaluation") -> Exhibit:
     )
     text = (
         "Each response on rows that the model was not fitted on: R² is the share of "
-        "its variance that is predicted, RMSE the root of the mean squared error in "
-        "its own units. R² is below 0 where the mean would predict better."
+        "its variance that is predicted, RMSE the root of the mean squared error "
+        "(MSE), in its own units. R² is below 0 where the mean would predict better."
     )
     return Exhibit("Predictions of new rows", text, [table])

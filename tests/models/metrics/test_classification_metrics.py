@@ -74,6 +74,59 @@ def test_counts_equal_scikit_learns(fitted):
     )
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+def test_precision_recall_and_their_mean_equal_scikit_learns(classes):
+    names = np.array(["none", "mild", "severe"])[:classes]
+    frame = labelled(classes=classes)
+    federation = federated(frame.assign(ill=names[frame["ill"]]))
+    train, test = federation.train_test_split(random_state=1)
+    model = up.LinearDiscriminantAnalysis().fit(train, "ill")
+    X, y = pooled_rows(test)
+    ours, theirs = model.predict(test), model.to_sklearn().predict(X)
+    metrics, few = up.metrics, ["severe", "none"] if classes == 3 else ["none"]
+    options: list[dict[str, Any]] = [
+        {"average": average} for average in ("macro", "weighted", "micro", None)
+    ]
+    options += [{"average": None, "labels": few}, {"average": "macro", "labels": few}]
+
+    for name in ("precision_score", "recall_score", "f1_score"):
+        own, other = getattr(metrics, name), getattr(sklearn.metrics, name)
+        for some in options:
+            assert_allclose(own("ill", ours, **some), other(y, theirs, **some), **CLOSE)
+        if classes == 2:
+            # The second of the classes as sorted, as of `roc_auc_score`.
+            assert own("ill", ours) == other(y, theirs, pos_label="none")
+            for one in ("mild", "none"):
+                found = own("ill", ours, pos_label=one)
+                assert_allclose(found, other(y, theirs, pos_label=one), **CLOSE)
+            with pytest.raises(DataError, match="pos_label='severe' is none of the"):
+                own("ill", ours, pos_label="severe")
+        else:
+            with pytest.raises(DataError, match=r'has 3.*See average="macro" or "we'):
+                own("ill", ours)
+        with pytest.raises(
+            DataError, match="average='samples'; choose one of 'binary', "
+        ):
+            own("ill", ours, average="samples")
+    found = metrics.matthews_corrcoef("ill", ours)
+    assert_allclose(found, sklearn.metrics.matthews_corrcoef(y, theirs), **CLOSE)
+
+
+def test_a_class_that_no_row_is_predicted_as_has_the_precision_that_is_named():
+    frame = labelled(n=300, classes=3)
+    model = up.LinearDiscriminantAnalysis().fit(federated(frame[frame.ill < 2]), "ill")
+    federation = federated(frame)
+    X, y = pooled_rows(federation)
+    theirs = model.to_sklearn().predict(X)
+
+    for given in (0.0, 1.0):
+        options: dict[str, Any] = {"average": None, "zero_division": given}
+        found = up.metrics.precision_score("ill", model.predict(federation), **options)
+        expected = sklearn.metrics.precision_score(y, theirs, **options)
+        assert_allclose(found, expected, **CLOSE)
+        assert np.asarray(found)[2] == given
+
+
 @pytest.mark.thinned("skewed")
 def test_losses_and_curves_equal_scikit_learns(fitted):
     model, test, X, y = fitted

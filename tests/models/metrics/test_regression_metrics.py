@@ -43,7 +43,7 @@ def test_equal_scikit_learns_on_new_rows(model):
 
     assert ours.feature_names == ("predicted b", "predicted c", "b", "c")
     for options in ({}, {"multioutput": "raw_values"}):
-        for name in ("r2_score", "root_mean_squared_error"):
+        for name in ("r2_score", "mean_squared_error", "root_mean_squared_error"):
             assert_allclose(
                 getattr(up.metrics, name)(Y_NAMES, ours, **options),
                 getattr(sklearn.metrics, name)(Y, theirs, **options),

@@ -30,7 +30,10 @@ from unpooled.models.model_selection.cross_validation import (
 # The scores are quotients of sums over some hundred rows, in another order, of
 # predictions by coefficients that agree to 1e-13.
 CLOSE: dict[str, Any] = {"rtol": 1e-12, "atol": 1e-12}
-SCORES = ["accuracy", "balanced_accuracy", "neg_log_loss"]
+SCORES = [
+    *("accuracy", "balanced_accuracy", "neg_log_loss", "matthews_corrcoef"),
+    *("f1", "precision", "recall_macro", "f1_weighted"),
+]
 
 
 def n_rounds(federation, after=0):
@@ -346,8 +349,8 @@ def test_the_plan_says_that_cells_are_filled_within_the_folds(name):
 def test_what_cannot_be_done_is_refused_by_name():
     federation = up.simulate(two_views(), random_state=0)
 
-    with pytest.raises(DataError, match="scoring='f1'; choose among accuracy"):
-        up.cross_validate(up.PCA(2), federation, scoring="f1")
+    with pytest.raises(DataError, match="scoring='f2'; choose among accuracy"):
+        up.cross_validate(up.PCA(2), federation, scoring="f2")
     for scoring in (make_scorer(accuracy_score), {"mine": "accuracy"}, [None]):
         with pytest.raises(DataError, match=r"scoring=.*; choose among accuracy"):
             up.cross_validate(up.PCA(2), federation, scoring=scoring)

@@ -345,7 +345,8 @@ def test_cross_validation_equals_sklearns(scores):
     X, names = made(units=[1.0] * 6), in_order("three")
     federation = by_columns(X, "three", follow=True)
     model = make_pipeline(up.StandardScaler(), up.Ridge(5.0, scores=scores))
-    names_of_scores = ["r2", "neg_root_mean_squared_error"]
+    error = "mean_squared_error"
+    names_of_scores = ["r2", f"neg_{error}", f"neg_root_{error}"]
     found = up.cross_validate(
         model, federation, "y", cv=3, scoring=names_of_scores, random_state=4
     )
@@ -358,8 +359,9 @@ def test_cross_validation_equals_sklearns(scores):
         theirs = sklearn.linear_model.Ridge(5.0).fit(rows[names], rows.y)
         predicted = theirs.predict(scaled[names])
         wanted["r2"].append(sklearn.metrics.r2_score(scaled.y, predicted))
-        error = sklearn.metrics.root_mean_squared_error(scaled.y, predicted)
-        wanted["neg_root_mean_squared_error"].append(-error)
+        for name in (error, f"root_{error}"):
+            metric = getattr(sklearn.metrics, name)
+            wanted[f"neg_{name}"].append(-metric(scaled.y, predicted))
     for name, values in wanted.items():
         assert_allclose(found[f"test_{name}"], values, rtol=RTOL)
 

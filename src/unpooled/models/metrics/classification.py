@@ -42,6 +42,9 @@ from unpooled.protocol.step import public, release, stays, summed
 PREDICT, PROBABILITIES = ("predict",), ("predict_proba",)
 SCORES = ("predict_proba", "decision_function")
 _EPS = float(np.finfo(float).eps)
+# What metrics of two classes name where there are more.
+_WITHOUT_POSITIVE = "confusion_matrix or log_loss"
+_AVERAGES = 'average="macro" or "weighted"'
 _IN_BINS = "how many rows have a probability in each bin, over all silos"
 
 
@@ -276,6 +279,141 @@ def balanced_accuracy_score(
         chance = 1.0 / n_classes
         score = (score - chance) / (1.0 - chance)
     return score
+
+
+def matthews_corrcoef(y_true: Any, y_pred: Any) -> float:
+    """Return the correlation between the classes and those that are predicted.
+
+    Parameters
+    ----------
+    y_true : str
+        Name of the label.
+    y_pred : Federation
+        What ``model.predict(federation)`` gives.
+
+    Notes
+    -----
+    Released is what `confusion_matrix` releases.
+
+    See Also
+    --------
+    sklearn.metrics.matthews_corrcoef : its twin on rows in one place.
+    """
+    return _of_counts("matthews_corrcoef", y_true, y_pred)
+
+
+def precision_score(
+    y_true: Any,
+    y_pred: Any,
+    *,
+    labels: Sequence[Any] | None = None,
+    pos_label: Any = None,
+    average: str | None = "binary",
+    zero_division: float = 0.0,
+) -> float | Float[Array, " l"]:
+    """Return, of the rows that are predicted as a class, the share that is of it.
+
+    Parameters
+    ----------
+    y_true : str
+        Name of the label.
+    y_pred : Federation
+        What ``model.predict(federation)`` gives.
+    labels : sequence, optional
+        The classes that count, in this order, unless `average` is "binary". None: all
+        that stand in the label or are predicted, sorted.
+    pos_label : class, optional
+        The class of which the share is given where `average` is "binary"; the second
+        of the model's two by default.
+    average : {"binary", "macro", "weighted", "micro"} or None
+        "macro": the mean over the classes; "weighted": weighted by their sizes;
+        "micro": of the rows of all classes together; None: each.
+    zero_division : float, default 0
+        Of a class that no row is predicted as.
+
+    Returns
+    -------
+    float, or (l,) array with ``average=None``
+
+    Notes
+    -----
+    Released is what `confusion_matrix` releases.
+
+    See Also
+    --------
+    sklearn.metrics.precision_score : its twin on rows in one place.
+    """
+    options = {"labels": labels, "average": average, "zero_division": zero_division}
+    return _of_classes("precision_score", y_true, y_pred, pos_label, **options)
+
+
+def recall_score(
+    y_true: Any,
+    y_pred: Any,
+    *,
+    labels: Sequence[Any] | None = None,
+    pos_label: Any = None,
+    average: str | None = "binary",
+    zero_division: float = 0.0,
+) -> float | Float[Array, " l"]:
+    """Return, of the rows of a class, the share that is predicted as it (sensitivity).
+
+    Parameters
+    ----------
+    y_true, y_pred, labels, pos_label, average
+        As of `precision_score`. Of two classes, the specificity is the recall of the
+        other one.
+    zero_division : float, default 0
+        Of a class that has no row.
+
+    Returns
+    -------
+    float, or (l,) array with ``average=None``
+
+    Notes
+    -----
+    Released is what `confusion_matrix` releases.
+
+    See Also
+    --------
+    sklearn.metrics.recall_score : its twin on rows in one place.
+    """
+    options = {"labels": labels, "average": average, "zero_division": zero_division}
+    return _of_classes("recall_score", y_true, y_pred, pos_label, **options)
+
+
+def f1_score(
+    y_true: Any,
+    y_pred: Any,
+    *,
+    labels: Sequence[Any] | None = None,
+    pos_label: Any = None,
+    average: str | None = "binary",
+    zero_division: float = 0.0,
+) -> float | Float[Array, " l"]:
+    """Return the harmonic mean of precision and recall of a class.
+
+    Parameters
+    ----------
+    y_true, y_pred, labels, pos_label, average
+        As of `precision_score`.
+    zero_division : float, default 0
+        Of a class that has no row and is not predicted.
+
+    Returns
+    -------
+    float, or (l,) array with ``average=None``
+
+    Notes
+    -----
+    Released is what `confusion_matrix` releases.
+
+    See Also
+    --------
+    sklearn.metrics.f1_score : its twin on rows in one place.
+    """
+    options = {"labels": labels, "average": average, "zero_division": zero_division}
+    return _of_classes("f1_score", y_true, y_pred, pos_label, **options)
 
 
 def log_loss(y_true: Any, y_pred: Any, *, normalize: bool = True) -> float:
@@ -586,6 +724,47 @@ def check_normalize(normalize: Any) -> None:
         )
 
 
+def _of_counts(metric: str, y_true: Any, y_pred: Any, **options: Any) -> Any:
+    """Return scikit-learn's metric of the confusion matrix's cells, with weights."""
+    # Not with the module, which every fit imports: they take 0.06 s.
+    import sklearn.metrics
+
+    found = _counted(metric, y_true, y_pred, options)
+    true, predicted = np.nonzero(found.counts)
+    values, weights = np.array(found.values), found.counts[true, predicted]
+    score = getattr(sklearn.metrics, metric)(
+        values[true], values[predicted], sample_weight=weights, **options
+    )
+    return score if np.ndim(score) else float(score)
+
+
+def _of_classes(
+    metric: str,
+    y_true: Any,
+    y_pred: Any,
+    pos_label: Any,
+    *,
+    labels: Sequence[Any] | None,
+    average: str | None,
+    zero_division: float,
+) -> Any:
+    """Return a metric of one class or several, after checks of its options."""
+    averages = ("binary", "macro", "weighted", "micro", None)
+    if average not in averages:
+        raise DataError(
+            f"average={average!r}; choose one of {', '.join(map(repr, averages))}."
+        )
+    options: dict[str, Any] = {
+        "average": average,
+        "zero_division": float(zero_division),
+        "labels": None if labels is None else np.asarray(labels).tolist(),
+    }
+    if average == "binary":
+        options["labels"] = None
+        options["pos_label"] = _positive(metric, y_pred, PREDICT, pos_label, _AVERAGES)
+    return _of_counts(metric, y_true, y_pred, **options)
+
+
 def _counted(
     metric: str, y_true: Any, y_pred: Any, arguments: Mapping[str, Any]
 ) -> Confusion:
@@ -693,20 +872,29 @@ def _measuring_two_classes(
     """
     if type(n_bins) is not int or not 2 <= n_bins <= 1000:
         raise DataError(f"n_bins={n_bins!r}; choose a whole number from 2 to 1000.")
-    # Before the call begins: silos would refuse one that has no such class.
-    classes = predictor_of(metric, y_score, methods).model.classes_.tolist()
+    positive = _positive(metric, y_score, methods, pos_label, _WITHOUT_POSITIVE)
+    arguments = {"y_true": y_true, "pos_label": positive, "n_bins": n_bins}
+    with measuring(metric, y_score, methods, arguments) as by:
+        yield positive, positive == by.model.classes_[1]
+
+
+def _positive(
+    metric: str, y_pred: Any, methods: Sequence[str], pos_label: Any, instead: str
+) -> Any:
+    """Return the positive class of a model of two.
+
+    Before a metric's call begins: silos would refuse one that has no such class.
+    """
+    classes = predictor_of(metric, y_pred, methods).model.classes_.tolist()
     if len(classes) != 2:
         raise DataError(
             f"{metric} is of two classes, and the model has {len(classes)}: "
-            f"{', '.join(map(str, classes))}. See confusion_matrix or log_loss."
+            f"{', '.join(map(str, classes))}. See {instead}."
         )
     positive = classes[1] if pos_label is None else pos_label
     if positive not in classes:
         raise DataError(f"pos_label={pos_label!r} is none of the classes {classes}.")
-    plain = pos_label.item() if isinstance(pos_label, np.generic) else pos_label
-    arguments = {"y_true": y_true, "pos_label": plain, "n_bins": n_bins}
-    with measuring(metric, y_score, methods, arguments):
-        yield positive, positive == classes[1]
+    return positive.item() if isinstance(positive, np.generic) else positive
 
 
 def _check_known(names: Int[Array, "c w"], fitted: Sequence[Sequence[int]]) -> None:

@@ -17,6 +17,7 @@ from unpooled.models.moments import complete
 from unpooled.protocol.step import public, release, summed
 
 PREDICT = ("predict",)
+_ROOT = "root_mean_squared_error"
 # What a predicted column is called, in front of the column's own name.
 PREDICTED = "predicted "
 
@@ -139,15 +140,40 @@ def root_mean_squared_error(
     --------
     sklearn.metrics.root_mean_squared_error : its twin on rows in one place.
     """
-    _check_multioutput(multioutput, ("uniform_average", "raw_values"))
-    arguments = {"y_true": _names(y_true), "multioutput": multioutput}
-    with measuring("root_mean_squared_error", y_pred, PREDICT, arguments) as by:
-        if y_pred.partition == "columns":
-            found = measured_apart(by, "root_mean_squared_error", y_true)
-            return np.array([found]) if multioutput == "raw_values" else found
-        totals, _ = _residuals(y_true, y_pred)
-    roots = np.sqrt(totals["residual"] / totals["count"])
+    roots = np.sqrt(_mean_squares(_ROOT, y_true, y_pred, multioutput))
     return roots if multioutput == "raw_values" else float(np.average(roots))
+
+
+def mean_squared_error(
+    y_true: Any,
+    y_pred: Any,
+    *,
+    multioutput: str = "uniform_average",
+) -> float | Float[Array, " q"]:
+    """Return the mean squared residual of each column, or their mean.
+
+    Parameters
+    ----------
+    y_true, y_pred
+        As of `root_mean_squared_error`.
+    multioutput : {"uniform_average", "raw_values"}
+        The mean of the columns, or each.
+
+    Returns
+    -------
+    float, or (q,) array with "raw_values"
+        In the squared units of the columns, in the order of `y_true`.
+
+    Notes
+    -----
+    Released is what `root_mean_squared_error` releases.
+
+    See Also
+    --------
+    sklearn.metrics.mean_squared_error : its twin on rows in one place.
+    """
+    squares = _mean_squares("mean_squared_error", y_true, y_pred, multioutput)
+    return squares if multioutput == "raw_values" else float(np.average(squares))
 
 
 def check_response(y_true: Any, response: str) -> None:
@@ -158,6 +184,19 @@ def check_response(y_true: Any, response: str) -> None:
 
 def _names(y_true: Any) -> list[str]:
     return [y_true] if isinstance(y_true, str) else [str(name) for name in y_true]
+
+
+def _mean_squares(
+    metric: str, y_true: Any, y_pred: Any, multioutput: str
+) -> Float[Array, " q"]:
+    """Return the mean squared residual of each column; one round."""
+    _check_multioutput(multioutput, ("uniform_average", "raw_values"))
+    arguments = {"y_true": _names(y_true), "multioutput": multioutput}
+    with measuring(metric, y_pred, PREDICT, arguments) as by:
+        if y_pred.partition == "columns":
+            return np.array([measured_apart(by, _ROOT, y_true) ** 2])
+        totals, _ = _residuals(y_true, y_pred)
+    return totals["residual"] / totals["count"]
 
 
 def _residuals(y_true: Any, y_pred: Federation) -> tuple[dict[str, Any], Federation]:

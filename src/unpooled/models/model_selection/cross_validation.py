@@ -32,15 +32,19 @@ from unpooled.models.metrics.classification import (
     added_confusions,
     confusion,
 )
-from unpooled.models.metrics.predictions import predictions_of
-from unpooled.models.metrics.regression import r2_score, root_mean_squared_error
 from unpooled.models.model_selection.jackknife import (
     ALIGNMENTS,
     Jackknife,
     jackknife_of,
     replicated,
 )
-from unpooled.models.model_selection.scoring import last_step, scorers, suited_scorers
+from unpooled.models.model_selection.scoring import (
+    CLASS_SCORERS,
+    COLUMN_SCORERS,
+    last_step,
+    scorers,
+    suited_scorers,
+)
 from unpooled.models.preprocessing.column_transformer import ColumnTransformer
 from unpooled.models.preprocessing.imputer import SimpleImputer
 
@@ -305,28 +309,16 @@ def _in_parts(values: Sequence[Any], size: int) -> list[Sequence[Any]]:
     return [values[start : start + size] for start in range(0, len(values), size)]
 
 
-def _r2_by_response(model: Any, rows: Federation, y: Any) -> Float[Array, " q"]:
-    given = predictions_of(model, rows)
-    return np.asarray(r2_score(y, given, multioutput="raw_values"))
-
-
-def _neg_rmse_by_response(model: Any, rows: Federation, y: Any) -> Float[Array, " q"]:
-    given = predictions_of(model, rows)
-    return -np.asarray(root_mean_squared_error(y, given, multioutput="raw_values"))
-
-
 _CONFUSION = "confusion"
 
 
 def _details(scores: Iterable[str]) -> dict[str, Callable[..., Any]]:
     """Return what can be had from the totals that scores open, by name."""
-    found: dict[str, Callable[..., Any]] = {}
-    if {"accuracy", "balanced_accuracy"} & set(scores):
+    found: dict[str, Callable[..., Any]] = {
+        name: COLUMN_SCORERS[name] for name in scores if name in COLUMN_SCORERS
+    }
+    if CLASS_SCORERS.keys() & set(scores):
         found[_CONFUSION] = lambda model, rows, y: confusion(y, model.predict(rows))
-    if "r2" in scores:
-        found["r2"] = _r2_by_response
-    if "neg_root_mean_squared_error" in scores:
-        found["neg_root_mean_squared_error"] = _neg_rmse_by_response
     return found
 
 
@@ -391,9 +383,11 @@ def cross_validate(
         Number of folds, from 2 to 20: those of ``X.folds(cv)``, which are unions of the
         blocks that each silo cuts its rows into, and stratified by the label.
     scoring : str or sequence of str, optional
-        "accuracy", "balanced_accuracy", "neg_log_loss", "roc_auc", "r2",
-        "neg_root_mean_squared_error" or "log_likelihood" (of a PCA, the mean over the
-        rows); by default the model's own ``score``.
+        "accuracy", "balanced_accuracy", "matthews_corrcoef", "neg_log_loss", "roc_auc";
+        "f1", "precision" or "recall" of the second of two classes, or of all with
+        "_macro" or "_weighted" behind; "r2", "neg_mean_squared_error",
+        "neg_root_mean_squared_error"; "log_likelihood" (of a PCA, the mean over the
+        rows). By default the model's own ``score``.
     return_train_score : bool, default False
         Also score each model on the rows that it was fitted on.
     return_estimator : bool, default False

@@ -6,19 +6,30 @@ from typing import Any
 
 import numpy as np
 
+from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.models.metrics.classification import (
     accuracy_score,
     balanced_accuracy_score,
+    f1_score,
     log_loss,
+    matthews_corrcoef,
+    precision_score,
+    recall_score,
     roc_auc_score,
 )
 from unpooled.models.metrics.predictions import predictions_of
-from unpooled.models.metrics.regression import r2_score, root_mean_squared_error
+from unpooled.models.metrics.regression import (
+    mean_squared_error,
+    r2_score,
+    root_mean_squared_error,
+)
 
 # A fitted model, new rows, and what `fit` was given as y.
 Scorer = Callable[[Any, Federation, Any], float]
+# The same, of each predicted column.
+ColumnScorer = Callable[[Any, Federation, Any], Float[Array, " q"]]
 
 
 def _own(model: Any, rows: Federation, y: Any) -> float:
@@ -38,15 +49,6 @@ def _targets(y: Any) -> Any:
     return y
 
 
-def _r2(model: Any, rows: Federation, y: Any) -> float:
-    return float(np.mean(r2_score(_targets(y), predictions_of(model, rows))))
-
-
-def _neg_rmse(model: Any, rows: Federation, y: Any) -> float:
-    errors = root_mean_squared_error(_targets(y), predictions_of(model, rows))
-    return -float(np.mean(errors))
-
-
 def _log_likelihood(model: Any, rows: Federation, y: Any) -> float:
     last = last_step(model)
     if not hasattr(last, "score_samples"):
@@ -54,20 +56,62 @@ def _log_likelihood(model: Any, rows: Federation, y: Any) -> float:
     return model.score(rows)
 
 
+def _of_classes(metric: Callable[..., Any], **options: Any) -> Scorer:
+    """Return the score of a metric of predicted classes."""
+    return lambda model, rows, y: metric(y, model.predict(rows), **options)
+
+
+def _of_columns(metric: Callable[..., Any], sign: int) -> ColumnScorer:
+    """Return the scores by a metric of predicted columns, times 1 or -1."""
+
+    def score(model: Any, rows: Federation, y: Any) -> Float[Array, " q"]:
+        given = predictions_of(model, rows)
+        return sign * np.asarray(metric(_targets(y), given, multioutput="raw_values"))
+
+    return score
+
+
+def _mean(score: ColumnScorer) -> Scorer:
+    return lambda model, rows, y: float(np.mean(score(model, rows, y)))
+
+
 # The score of the model itself: accuracy, R² or mean log-likelihood.
 OWN = "score"
 # The one that scikit-learn has no name for.
 LIKELIHOOD = "log_likelihood"
+# Those that are computed from a confusion matrix.
+CLASS_SCORERS: Mapping[str, Scorer] = MappingProxyType(
+    {
+        "accuracy": _of_classes(accuracy_score),
+        "balanced_accuracy": _of_classes(balanced_accuracy_score),
+        "matthews_corrcoef": _of_classes(matthews_corrcoef),
+        **{
+            name if average == "binary" else f"{name}_{average}": _of_classes(
+                metric, average=average
+            )
+            for name, metric in (
+                ("f1", f1_score),
+                ("precision", precision_score),
+                ("recall", recall_score),
+            )
+            for average in ("binary", "macro", "weighted")
+        },
+    }
+)
+# Those of predicted columns, each by itself.
+COLUMN_SCORERS: Mapping[str, ColumnScorer] = MappingProxyType(
+    {
+        "r2": _of_columns(r2_score, 1),
+        "neg_mean_squared_error": _of_columns(mean_squared_error, -1),
+        "neg_root_mean_squared_error": _of_columns(root_mean_squared_error, -1),
+    }
+)
 SCORERS: Mapping[str, Scorer] = MappingProxyType(
     {
-        "accuracy": lambda model, rows, y: accuracy_score(y, model.predict(rows)),
-        "balanced_accuracy": lambda model, rows, y: balanced_accuracy_score(
-            y, model.predict(rows)
-        ),
+        **CLASS_SCORERS,
         "neg_log_loss": lambda model, rows, y: -log_loss(y, model.predict_proba(rows)),
         "roc_auc": lambda model, rows, y: roc_auc_score(y, model.predict_proba(rows)),
-        "r2": _r2,
-        "neg_root_mean_squared_error": _neg_rmse,
+        **{name: _mean(score) for name, score in COLUMN_SCORERS.items()},
         LIKELIHOOD: _log_likelihood,
     }
 )

@@ -229,7 +229,7 @@ def local_correlation_influence(
 def _over_runs(
     added: Callable[[slice], tuple[Array, Array]], X: Float[Array, "n p"], each: int
 ) -> dict[str, Any]:
-    """Return both sums over runs of rows, in threads; ``each`` is the work of a cell."""
+    """Return both sums over runs of rows in threads; ``each`` is a cell's work."""
     variances, loadings = zip(*by_runs(added, len(X), X.size * each), strict=True)
     return {"variances": sum(variances), "loadings": sum(loadings)}
 
