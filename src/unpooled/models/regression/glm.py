@@ -115,7 +115,7 @@ def local_score_products(
     return {"products": products_of(_rows(X, at, intercept).scores())}
 
 
-@summed(by="party", takes=ARGUMENTS, **RELEASED)
+@summed(takes=ARGUMENTS, **RELEASED)
 def local_cluster_products(
     X: Float[Array, "n p"], *, at: Arguments, intercept: float, grouped: bool
 ) -> dict[str, Any]:

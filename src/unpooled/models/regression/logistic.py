@@ -127,7 +127,7 @@ def local_score_products(
     return {"products": products_of(rows.scores()), "own": rows.sizes}
 
 
-@summed(by="party", takes=CLASS_ARGUMENTS, own=OWN_SIZES, **RELEASED)
+@summed(takes=CLASS_ARGUMENTS, own=OWN_SIZES, **RELEASED)
 def local_cluster_products(
     X: Float[Array, "n p"],
     y: Shaped[Array, " n"],

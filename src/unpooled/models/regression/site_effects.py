@@ -133,7 +133,7 @@ def local_profile_products(X: Float[Array, "n p"], *, at: Arguments) -> dict[str
     return {"products": products_of(_profiled(X, at).scores())}
 
 
-@summed(by="party", takes=ARGUMENTS, **RELEASED)
+@summed(takes=ARGUMENTS, **RELEASED)
 def local_profile_cluster_products(
     X: Float[Array, "n p"], *, at: Arguments, grouped: bool
 ) -> dict[str, Any]:
@@ -235,7 +235,7 @@ def local_class_profile_products(
     return {"products": products_of(rows.scores()), "own": rows.sizes}
 
 
-@summed(by="party", takes=_TAKES, own=OWN_SIZES, **RELEASED)
+@summed(takes=_TAKES, own=OWN_SIZES, **RELEASED)
 def local_class_profile_cluster_products(
     X: Float[Array, "n p"],
     y: Shaped[Array, " n"],

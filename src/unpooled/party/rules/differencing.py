@@ -104,8 +104,12 @@ class DifferencingRules:
         if not is_private(step):
             self._check_rows(view, planned)
         self._imputed.foresee(step, view)
-        self._changed.check(step, view)
+        self._changed.check(step, view, planned=True)
         self._together.check(step, view, self._versions.names(view.whole))
+
+    def rows_that_came(self, step: Step, view: View) -> list[View]:
+        """Return views of the rows that two answers to a step subtract to."""
+        return self._changed.of_step(step, view)
 
     def _check_rows(self, view: View, planned: Sequence[Sequence[str]] = ()) -> None:
         """Refuse rows that differ in a few from those of an earlier answer."""

@@ -8,6 +8,12 @@ by class. If one of the people with a flag a has the flag z, or is of the class 
 d and z. So the columns that a step multiplies, and the classes, are judged once more,
 in rows that each factor of a derived product or ratio is the weight of.
 
+Where a flag z is few people's, or a class has few, sums with many derived columns are
+more equations than these people have cells: Σ a z, Σ a² z and Σ a b z over two people
+are both their records. So there are as many of them as a derived column needs
+(`rules.rare_derived`), and as many as the factors need as columns of a covariance
+matrix. A silo judges its own, or those of all silos where these were counted.
+
 Products of two columns in a class by itself are three factors too. There the rows of
 the class are judged as a table would be, where the silo has enough of them for that.
 """
@@ -21,7 +27,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from unpooled.arrays import Array, Float
-from unpooled.data.derived_columns import PRODUCT, RATIO
+from unpooled.data.derived_columns import LOG, PRODUCT, RATIO
 from unpooled.data.table import Table
 from unpooled.linalg.leverage import largest_leverage
 from unpooled.party.rules.leverage import one_row_carries, tells_pairs
@@ -32,6 +38,7 @@ from unpooled.party.rules.leverage_together import (
     tells_classes,
 )
 from unpooled.party.rules.policy import Policy
+from unpooled.party.rules.rare_derived import fewest_that_differ
 from unpooled.party.views.view import View
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step
@@ -63,7 +70,7 @@ class LeverageOfProducts:
             As "derived_rows".
         """
         limit, factors = self._policy.max_leverage, _factors(view)
-        if not factors or limit >= 1.0:
+        if not functions_of(view) or limit >= 1.0:
             return
         pairs = tells_pairs(step, len(view.columns))
         by_class = tells_classes(step, view.table)
@@ -74,6 +81,8 @@ class LeverageOfProducts:
         name = f"{read.digest()} {pairs} {by_class}"
         if name in passed:
             return
+        if pairs:
+            self._check_few(read)
         classes = indicators(view.table, frozenset(), by_class, 1)
         p = 1 + len(classes) + (len(read.columns) if pairs else 0)
         for column, inverse in factors:
@@ -85,6 +94,18 @@ class LeverageOfProducts:
                 if found.at_least > limit:
                     raise Refusal("derived_rows")
         passed.add(name)
+
+    def _check_few(self, view: View) -> None:
+        """Refuse derived columns beside one in which few rows differ from others."""
+        n_factors, policy = len(functions_of(view)), self._policy
+        counted = {name for names, _ in view.groups for name in names}
+        own = [name for name in view.columns if name not in counted]
+        few = fewest_that_differ(view, own)
+        if 0 < few < policy.min_rows_per_class:
+            raise Refusal("derived_rows")
+        of_groups = np.concatenate([[few], *(counts for _, counts in view.groups)])
+        if not all(policy.allows_pairs(n_factors, n) for n in of_groups[of_groups > 0]):
+            raise Refusal("derived_rows")
 
     def check_classes(self, view: View) -> None:
         """Refuse products of columns in single classes where one row carries one.
@@ -110,6 +131,19 @@ class LeverageOfProducts:
                 if one_row_carries(view.of_rows(np.array(of_class)), limit):
                     raise Refusal("max_leverage")
         passed.add(name)
+
+
+def functions_of(view: View) -> set[str]:
+    """Return the columns of which derived columns are functions that are not linear."""
+    return {
+        name
+        for read, public in view.derived_arguments
+        for kind, *places in zip(
+            public["kinds"], public["first"], public["second"], strict=True
+        )
+        if kind in (LOG, PRODUCT, RATIO)
+        for name in (read[place] for place in places)
+    }
 
 
 def _factors(view: View) -> list[tuple[str, bool]]:

@@ -10,6 +10,7 @@ of several columns is the record. So a silo answers about no derived column eith
 which one row has more than `max_leverage` of the squared deviations from the mean.
 """
 
+from collections.abc import Sequence
 from typing import final
 from weakref import WeakKeyDictionary
 
@@ -44,14 +45,17 @@ class RareDerived:
             known = self._known.setdefault(view.table, {})
             name = made.digest()
             if name not in known:
-                known[name] = _fewest(made, columns), _largest_share(made, columns)
+                known[name] = (
+                    fewest_that_differ(made, columns),
+                    _largest_share(made, columns),
+                )
             fewest, share = known[name]
             few = 0 < fewest < self._policy.min_rows_per_class
             if few or share > self._policy.max_leverage:
                 raise Refusal("derived_rows")
 
 
-def _fewest(view: View, columns: tuple[str, ...]) -> int:
+def fewest_that_differ(view: View, columns: Sequence[str]) -> int:
     """Return the fewest rows that differ from a column's usual value; 0 if none do."""
     places = [view.columns.index(name) for name in columns]
     usual, others = np.full(len(places), np.nan), np.zeros(len(places), int)
@@ -67,7 +71,7 @@ def _fewest(view: View, columns: tuple[str, ...]) -> int:
     return int(few.min()) if len(few) else 0
 
 
-def _largest_share(view: View, columns: tuple[str, ...]) -> float:
+def _largest_share(view: View, columns: Sequence[str]) -> float:
     """Return the largest share that one row has in a column's squared deviations."""
     places = [view.columns.index(name) for name in columns]
     n, total = np.zeros(len(places)), np.zeros(len(places))

@@ -352,9 +352,34 @@ class View:
         return [(one.read, one.operation.public) for one in some]
 
     @property
+    def groups(self) -> list[tuple[tuple[str, ...], Array]]:
+        """Columns made of groups of rows, and the rows of each in all silos."""
+        return [
+            (one.made, np.asarray(one.operation.public[name]))
+            for one in self._derived
+            for name, taken in one.step.takes.items()
+            if taken.counts == "groups"
+        ]
+
+    @property
     def is_by_columns(self) -> bool:
         """Whether other silos have other columns of the same rows."""
         return self._partition == "columns"
+
+    def made_of(self, column: str) -> list[Any]:
+        """Return what a column is made of, as JSON values: scales and shifts aside."""
+        found: list[Any] = []
+        for number, one in reversed(list(enumerate(self._derived))):
+            if column not in one.made:
+                continue
+            if not one.step.by_column:
+                mixed = self._derived[: number + 1]
+                return [column, *found, *(each.operation.as_json() for each in mixed)]
+            place = one.made.index(column)
+            column = one.read[place]
+            if not one.step.affine:
+                found.append([one.step.name, _own(one.operation, place)])
+        return [column, *found]
 
     def up_to_scale(self) -> "View":
         """Return the view without the shifts and scales of its columns at the end."""
