@@ -231,3 +231,37 @@ def test_a_class_of_the_rows_that_came_has_enough_rows_for_the_columns():
         before_and_after(silos(tables(), label="group"), by_priors, new)
     new["group"] = (new.index < 10).astype(int)
     before_and_after(silos(tables(), label="group"), by_priors, new)
+
+
+def test_columns_that_differ_in_one_row_that_came_are_not_subtracted():
+    """Before, ten people of each silo have another diagnosis later; of the new, one."""
+
+    def later(table: pd.DataFrame, n: int) -> pd.DataFrame:
+        change = table.index < n
+        return table.assign(later=np.where(change, 1.0 - table["ill"], table["ill"]))
+
+    data = {name: later(table, 10) for name, table in tables().items()}
+    new = later(rows_of(20, 9), 1)
+    record = new.loc[0, ["age", "pressure"]].to_numpy(float)
+
+    def difference(federation: up.Federation) -> np.ndarray:
+        views = [[c, "age", "pressure"] for c in ("ill", "later")]
+        found = []
+        for columns in views:
+            model = up.PCA().fit(federation.select(columns))
+            N, mean = model.n_samples_, model.mean_
+            S = (N - 1) * model.get_covariance() + N * np.outer(mean, mean)
+            found.append(S[0, 1:])
+        return found[1] - found[0]
+
+    def attacked(policy: dict[str, float]) -> np.ndarray:
+        here = silos(data, policy=policy)
+        before = difference(here.federation)
+        joined = pd.concat([data["b"], new], ignore_index=True)
+        here.parties["b"].table = open_source(joined)
+        return difference(here.federation) - before
+
+    with pytest.raises(ReleaseRefusedError, match="max_leverage"):
+        attacked({})
+    sign = 1.0 - 2.0 * new["ill"][0]
+    assert_allclose(attacked({"max_leverage": 1.0}), sign * record, rtol=1e-9)

@@ -22,6 +22,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from unpooled.data.aligned_table import AlignedTable
 from unpooled.data.table import Table
 from unpooled.linalg.moments import observed_sums
 from unpooled.party.rules.leverage import one_row_carries, tells_pairs
@@ -49,6 +50,9 @@ class ChangedRows:
     def __init__(self, versions: TableVersions, policy: Policy) -> None:
         self._versions, self._policy = versions, policy
         self._derived, self._products = RareDerived(policy), LeverageOfProducts(policy)
+        self._tables: WeakKeyDictionary[Table, dict[str, AlignedTable]] = (
+            WeakKeyDictionary()
+        )
         # Of a table: the steps and views that were judged, and passed.
         self._passed: WeakKeyDictionary[Table, set[str]] = WeakKeyDictionary()
 
@@ -77,10 +81,17 @@ class ChangedRows:
             return []
         return [new for _, new in self._came(view)]
 
+    def tables(self, table: Table) -> dict[str, AlignedTable]:
+        """Return the rows that came since each earlier version, by its name."""
+        known = self._tables.setdefault(table, {})
+        for version, came in self._versions.came(table).items():
+            if version not in known and 0 < int(came.sum()) < len(came):
+                known[version] = AlignedTable(table, np.flatnonzero(came))
+        return known
+
     def _came(self, view: View) -> Iterator[tuple[str, View]]:
-        for version, came in self._versions.came(view.table).items():
-            if 0 < int(came.sum()) < len(came):
-                yield version, view.of_rows(np.flatnonzero(came))
+        for version, some in self.tables(view.table).items():
+            yield version, view.of_rows(some)
 
     def _judge(
         self, step: Step, view: View, new: View, version: str, *, planned: bool

@@ -27,6 +27,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from unpooled.arrays import Array, Float
+from unpooled.data.aligned_table import AlignedTable
 from unpooled.data.derived_columns import LOG, PRODUCT, RATIO
 from unpooled.data.table import Table
 from unpooled.linalg.leverage import largest_leverage
@@ -128,7 +129,7 @@ class LeverageOfProducts:
         for of_class in rows.values():
             # Of fewer rows each has a large leverage, whatever the data are.
             if len(of_class) >= _ROWS_PER_COLUMN * (p + 1):
-                if one_row_carries(view.of_rows(np.array(of_class)), limit):
+                if one_row_carries(_of_class(view, of_class), limit):
                     raise Refusal("max_leverage")
         passed.add(name)
 
@@ -155,6 +156,10 @@ def _factors(view: View) -> list[tuple[str, bool]]:
             if kind in (PRODUCT, RATIO):
                 found |= {(read[first], False), (read[second], bool(kind == RATIO))}
     return sorted(found)
+
+
+def _of_class(view: View, rows: Sequence[int]) -> View:
+    return view.of_rows(AlignedTable(view.table, np.array(rows)))
 
 
 def _weight(table: Table, column: str, *, inverse: bool) -> Float[Array, " n"]:

@@ -14,7 +14,7 @@ from typing import Any, final
 
 import numpy as np
 
-from unpooled.arrays import Array, Bool, Float, Int, UInt8
+from unpooled.arrays import Array, Bool, Float, UInt8
 from unpooled.data.aligned_table import AlignedTable
 from unpooled.data.categories import category_code
 from unpooled.data.filtered_table import complete_rows
@@ -281,14 +281,13 @@ class View:
         # Its table has the complete rows already, where an operation keeps these.
         return View(self.table, chain, cut=self._find_cut)
 
-    def of_rows(self, rows: Int[Array, " l"]) -> "View":
+    def of_rows(self, some: AlignedTable) -> "View":
         """Return a view of some rows of the table alone, transformed as here."""
         chain = [Select(self.source_columns), *self._operations]
-        some = AlignedTable(self.table, rows)
         view = View(some, chain, self._kept, self._partition)
         view.fill_as(self.filled_as)
         if self.held is not None:
-            view.hold(replace(self.held, rows=self.held.rows[rows]))
+            view.hold(replace(self.held, rows=self.held.rows[some.rows]))
         return view
 
     @property
