@@ -35,6 +35,7 @@ from unpooled.arrays import Array, Float, Int, Shaped
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.moments import scatter
+from unpooled.models.base import check_all_rows
 from unpooled.models.discriminant.classes import (
     NAMES,
     OPENED_SIZES,
@@ -69,7 +70,6 @@ from unpooled.models.regression.multinomial import (
     log_probabilities,
 )
 from unpooled.protocol.step import derived, kept, public, release, stays, summed
-from unpooled.protocol.view_operations import Rows
 
 _COEF = public("q r", "the coefficients of the columns")
 _OWN: dict[str, Any] = {
@@ -385,25 +385,24 @@ def _kept_with(kept: Any, coef: Float[Array, "q r"]) -> Float[Array, " q"]:
 
 
 def check_whole(federation: Federation) -> None:
-    """Refuse predictions on folds and splits, whose sums would give the intercepts.
+    """Refuse fits of folds and splits, and predictions, which give the intercepts.
 
     Parameters
     ----------
     federation : Federation
-        The view whose rows are predicted.
+        The view whose rows are fitted, or predicted.
 
     Raises
     ------
     DataError
         For a fold or a part of a split.
     """
-    if any(isinstance(one, Rows) for one in federation.operations):
-        raise DataError(
-            "With site_effects a model predicts all rows of a silo: sums over folds or "
-            "splits of its predictions would determine the silos' own intercepts. "
-            "Judge it on other rows of the same silos, or leave site_effects out of "
-            "what is cross-validated."
-        )
+    check_all_rows(
+        federation,
+        "With site_effects a model is of all rows of a silo: sums over folds or splits "
+        "would determine the silos' own intercepts. Judge it on other rows of the same "
+        "silos, or leave site_effects out of what is cross-validated.",
+    )
 
 
 def check_common_intercept(model: Any) -> None:
