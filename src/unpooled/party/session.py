@@ -17,7 +17,7 @@ from unpooled.party.following import AnsweredRound
 from unpooled.party.memory.study_memory import StudyMemory
 from unpooled.party.rules.counts_first import CountsFirst
 from unpooled.party.rules.leverage import scatter_in
-from unpooled.party.rules.leverage_of_products import functions_of
+from unpooled.party.rules.leverage_of_products import check_functions, functions_of
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.refusal_limit import BOUNDS
 from unpooled.party.rules.weighted_rows import WeightedRows
@@ -424,11 +424,10 @@ class Session:
         assert isinstance(view, View), "matching of rows is no step"
         if not (sizes := self._counts.class_sizes(step, public)):
             return
-        n_columns, n_factors = len(view.columns), len(functions_of(view))
+        n_columns = len(view.columns)
         assert label is not None, "of classes that were counted"
         own = [n for part in came for n, _ in part.class_sizes(label)]
-        for size in [*sizes, *own] if n_factors else []:
-            self._policy.check_made(n_factors, int(size))
+        check_functions(functions_of(view), [*sizes, *own])
         if apart := self._counts.separates(step, public, totals, view.n_rows):
             for size in [*apart, *own]:
                 self._policy.check_made(n_columns, int(size))

@@ -11,15 +11,15 @@ in rows that each factor of a derived product or ratio is the weight of.
 Where a flag z is few people's, or a class has few, sums with many derived columns are
 more equations than these people have cells: Σ a z, Σ a² z and Σ a b z over two people
 are both their records. So there are as many of them as a derived column needs
-(`rules.rare_derived`), and as many as the factors need as columns of a covariance
-matrix. A silo judges its own, or those of all silos where these were counted.
+(`rules.rare_derived`), and too many for the equations. A silo judges its own, or those
+of all silos where these were counted.
 
 Products of two columns in a class by itself are three factors too. There the rows of
 the class are judged as a table would be, where the silo has enough of them for that.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import final
 from weakref import WeakKeyDictionary
@@ -39,7 +39,7 @@ from unpooled.party.rules.leverage_together import (
     tells_classes,
 )
 from unpooled.party.rules.policy import Policy
-from unpooled.party.rules.rare_derived import fewest_that_differ
+from unpooled.party.rules.rare_derived import rows_that_differ
 from unpooled.party.views.view import View
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step
@@ -98,15 +98,18 @@ class LeverageOfProducts:
 
     def _check_few(self, view: View) -> None:
         """Refuse derived columns beside one in which few rows differ from others."""
-        n_factors, policy = len(functions_of(view)), self._policy
+        factors, derived = functions_of(view), _derived_names(view)
         counted = {name for names, _ in view.groups for name in names}
         own = [name for name in view.columns if name not in counted]
-        few = fewest_that_differ(view, own)
-        if 0 < few < policy.min_rows_per_class:
-            raise Refusal("derived_rows")
-        of_groups = np.concatenate([[few], *(counts for _, counts in view.groups)])
-        if not all(policy.allows_pairs(n_factors, n) for n in of_groups[of_groups > 0]):
-            raise Refusal("derived_rows")
+        for name, few in zip(own, rows_that_differ(view, own).tolist(), strict=True):
+            if 0 < few < self._policy.min_rows_per_class:
+                raise Refusal("derived_rows")
+            # Of products with derived columns the sums are cubic.
+            if name in derived and not self._policy.allows_pairs(len(factors), few):
+                raise Refusal("derived_rows")
+            check_functions(factors - {name}, [few])
+        for _, counts in view.groups:
+            check_functions(factors, counts.tolist())
 
     def check_classes(self, view: View) -> None:
         """Refuse products of columns in single classes where one row carries one.
@@ -144,6 +147,29 @@ def functions_of(view: View) -> set[str]:
         )
         if kind in (LOG, PRODUCT, RATIO)
         for name in (read[place] for place in places)
+    }
+
+
+def check_functions(factors: set[str], n_rows: Iterable[float]) -> None:
+    """Refuse sums of functions of some columns over few rows, 0 excepted.
+
+    Of q columns there are q sums, q (q + 1) / 2 of products, q of logarithms and
+    q (q - 1) of ratios: no more than q (2 q + 1) for any q, and as many as the cells of
+    2 q + 1 rows.
+    """
+    if any(0 < n < 2 * len(factors) + 1 for n in n_rows):
+        raise Refusal("derived_rows")
+
+
+def _derived_names(view: View) -> set[str]:
+    """Return the derived columns that are functions of others and not linear."""
+    return {
+        name
+        for (_, public), (_, names) in zip(
+            view.derived_arguments, view.derived_of_source, strict=True
+        )
+        for kind, name in zip(public["kinds"], names, strict=True)
+        if kind in (LOG, PRODUCT, RATIO)
     }
 
 
