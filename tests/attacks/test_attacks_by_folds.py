@@ -9,13 +9,14 @@ import itertools
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import unpooled as up
 from logged_silos import IDENTITIES
 from unpooled.data import heart_disease
 from unpooled.data.sources.open_source import open_source
-from unpooled.errors import ReleaseRefusedError
+from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.party import Party
 from unpooled.party.rules import table_cuts
@@ -238,3 +239,23 @@ def test_a_fold_leaves_out_no_person_with_a_flag_alone():
 def test_control_by_chance_folds_do(monkeypatch):
     monkeypatch.setattr(table_cuts, "none_alone", lambda blocks, *_: blocks)
     assert n_alone(products_by_fold()) >= 1
+
+
+@pytest.mark.parametrize(
+    ("model", "y"),
+    [
+        (up.Heterogeneity(), None),
+        (up.LinearRegression(site_effects=True), "y"),
+        (up.GLM(site_effects=True), "y"),
+    ],
+)
+def test_what_is_about_silos_own_means_is_of_all_rows(model, y):
+    """Of many unions of blocks it would be as many equations for the means."""
+    rng = np.random.default_rng(0)
+    tables = {
+        name: pd.DataFrame(rng.normal(size=(40, 3)), columns=list("xzy"))
+        for name in "abc"
+    }
+    train, _ = up.simulate(tables).train_test_split(random_state=0)
+    with pytest.raises(DataError, match=r"silos' (means|own intercepts)"):
+        model.fit(train, y)

@@ -137,3 +137,61 @@ def test_a_ratio_is_a_product_too():
     view = up.DerivedColumns(derived).fit(here).transform(here)
     with pytest.raises(ReleaseRefusedError, match="derived_rows"):
         up.LinearDiscriminantAnalysis().fit(view.select(list(derived)))
+
+
+def two_alone() -> dict[str, pd.DataFrame]:
+    """Tables in which two people of b, and nobody else, are treated."""
+    made = tables()
+    for table in made.values():
+        table["treated"] = 0.0
+    made["b"].loc[[PERSON, 50], "treated"] = 1.0
+    return made
+
+
+@pytest.mark.parametrize("label", [None, "kind"])
+def test_sums_of_few_people_by_many_functions_are_refused(label):
+    """Sums of age, age squared and age times pressure over two people are both."""
+    data = two_alone()
+    products = {"squares": "age * age", "both": "age * pressure"}
+    if label:
+        # Six people of all silos, too few for three of the columns.
+        products["others"] = "pressure * ill"
+        for table in data.values():
+            table["kind"] = (table.index < 2).astype(int)
+    here = up.simulate(data, label=label, follow=True)
+    view = up.DerivedColumns(products).fit(here).transform(here)
+    model = up.LinearDiscriminantAnalysis() if label else up.PCA()
+    names = ["age", "pressure", *products, *([] if label else ["treated"])]
+    with pytest.raises(ReleaseRefusedError, match="derived_rows"):
+        model.fit(view.select(names))
+
+
+def test_control_two_people_are_solved_for():
+    data = two_alone()
+    here = up.simulate(data, policy=OPEN)
+    products = {"squares": "age * age", "both": "age * pressure"}
+    view = up.DerivedColumns(products).fit(here).transform(here)
+    model = up.PCA().fit(view.select(["treated", *OTHERS, *products]))
+    N, mean = model.n_samples_, model.mean_
+    S = (N - 1) * model.get_covariance() + N * np.outer(mean, mean)
+    age, pressure, squares, both = S[0, 1:]
+    apart = np.sqrt(2.0 * squares - age**2)
+    ages = (age + np.array([apart, -apart])) / 2.0
+    pressures = np.linalg.solve([[1.0, 1.0], ages], [pressure, both])
+    people = data["b"].loc[[PERSON, 50], OTHERS].sort_values("age").to_numpy()
+    assert_allclose(np.sort(np.c_[ages, pressures], axis=0)[:, 0], people[:, 0])
+    assert_allclose(np.sort(pressures), np.sort(people[:, 1]))
+
+
+def test_products_beside_categories_of_enough_people_are_answered():
+    data = two_alone()
+    for table in data.values():
+        table["ward"] = np.resize(["north", "south", "south"], 120)
+    # A name that two of b have, and ten of a.
+    data["a"].loc[:9, "ward"] = "west"
+    data["b"].loc[:1, "ward"] = "west"
+    here = up.simulate(data, categorical=["ward"], follow=True)
+    view = up.DerivedColumns({"both": "age * pressure"}).fit(here).transform(here)
+    steps = [(up.OneHotEncoder(), ["ward"]), (up.StandardScaler(), ["both"])]
+    view = up.ColumnTransformer(steps).fit(view).transform(view)
+    up.PCA().fit(view)

@@ -127,3 +127,141 @@ def test_the_rows_that_came_are_enough_for_the_columns():
             lambda federation: up.PCA().fit(federation.select(COLUMNS)),
             appended(one=False)[:11],
         )
+
+
+def with_both() -> pd.DataFrame:
+    """Forty rows, of which some are ill and some of group 1, and one is both."""
+    new = rows_of(40, 9).assign(ill=0.0, group=0)
+    new.loc[:14, "ill"] = 1.0
+    new.loc[14:28, "group"] = 1
+    return new
+
+
+def derived(federation: up.Federation, names: list[str]) -> up.Federation:
+    made = {f"{name}_if_ill": f"ill * {name}" for name in names}
+    view = up.DerivedColumns(made).fit(federation).transform(federation)
+    return view.select(list(made))
+
+
+def class_sums_of_products(federation: up.Federation) -> np.ndarray:
+    model = up.LinearDiscriminantAnalysis().fit(
+        derived(federation, ["age", "pressure"])
+    )
+    return model.class_count_[1] * model.means_[1]
+
+
+def powers_of_a_product(federation: up.Federation) -> np.ndarray:
+    """Return sum and sum of squares of the ill people's age."""
+    scaler = up.StandardScaler().fit(derived(federation, ["age"]))
+    assert scaler.mean_ is not None
+    assert scaler.var_ is not None
+    mean, var = scaler.mean_[0], scaler.var_[0]
+    return scaler.n_samples_seen_ * np.array([mean, var + mean**2])
+
+
+def with_two_ill() -> pd.DataFrame:
+    new = rows_of(20, 9).assign(ill=0.0)
+    new.loc[:1, "ill"] = 1.0
+    return new
+
+
+AGES = with_two_ill().loc[:1, "age"]
+DERIVED = {
+    "the one with both": (
+        class_sums_of_products,
+        with_both(),
+        with_both().loc[14, ["age", "pressure"]].tolist(),
+    ),
+    "two in two equations": (
+        powers_of_a_product,
+        with_two_ill(),
+        [AGES.sum(), (AGES**2).sum()],
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("attack", "new", "found"), DERIVED.values(), ids=DERIVED.keys()
+)
+def test_derived_columns_of_the_rows_that_came_are_judged(attack, new, found):
+    with pytest.raises(ReleaseRefusedError, match="derived_rows"):
+        before_and_after(silos(tables(), label="group"), attack, new)
+    here = silos(tables(), label="group", policy=OPEN)
+    before, after = before_and_after(here, attack, new)
+    assert_allclose(after - before, found, rtol=1e-9)
+    before_and_after(silos(tables(), label="group"), attack, rows_of(80, 9))
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_weights_of_the_rows_that_came_are_judged(alone):
+    """An offset that many have leaves one of the new people alone among these."""
+    hours = np.resize([-8.0, 8.0], 100)
+
+    def offset_by(table: pd.DataFrame, hours: np.ndarray) -> pd.DataFrame:
+        columns = table[["age", "pressure"]]
+        return columns.assign(hours=hours, visits=np.arange(len(table)) % 5.0)
+
+    data = {name: offset_by(table, hours) for name, table in tables().items()}
+    new = offset_by(appended(one=False), np.resize([-8.0, 8.0], 20))
+    if alone:
+        new["hours"] = np.where(new.index == 4, 8.0, np.linspace(-9.0, 0.0, 20))
+    here, model = silos(data), up.GLM("poisson", offset="hours")
+    model.fit(here.federation, "visits")
+    here.parties["b"].table = open_source(pd.concat([data["b"], new]))
+    if not alone:
+        model.fit(here.federation, "visits")
+        return
+    with pytest.raises(ReleaseRefusedError, match="weighted_rows"):
+        model.fit(here.federation, "visits")
+
+
+def by_priors(federation: up.Federation) -> np.ndarray:
+    """Return the scatter of group 1, from two sets of priors."""
+    view, found = federation.select(["age", "pressure", "marker"]), []
+    for priors in (None, [0.5, 0.5]):
+        model = up.LinearDiscriminantAnalysis(priors=priors).fit(view)
+        found.append(model.covariance_)
+    return np.array(found)
+
+
+def test_a_class_of_the_rows_that_came_has_enough_rows_for_the_columns():
+    new = appended(one=False)
+    new["group"] = (new.index < 5).astype(int)
+    with pytest.raises(ReleaseRefusedError, match="max_feature_ratio"):
+        before_and_after(silos(tables(), label="group"), by_priors, new)
+    new["group"] = (new.index < 10).astype(int)
+    before_and_after(silos(tables(), label="group"), by_priors, new)
+
+
+def test_columns_that_differ_in_one_row_that_came_are_not_subtracted():
+    """Before, ten people of each silo have another diagnosis later; of the new, one."""
+
+    def later(table: pd.DataFrame, n: int) -> pd.DataFrame:
+        change = table.index < n
+        return table.assign(later=np.where(change, 1.0 - table["ill"], table["ill"]))
+
+    data = {name: later(table, 10) for name, table in tables().items()}
+    new = later(rows_of(20, 9), 1)
+    record = new.loc[0, ["age", "pressure"]].to_numpy(float)
+
+    def difference(federation: up.Federation) -> np.ndarray:
+        views = [[c, "age", "pressure"] for c in ("ill", "later")]
+        found = []
+        for columns in views:
+            model = up.PCA().fit(federation.select(columns))
+            N, mean = model.n_samples_, model.mean_
+            S = (N - 1) * model.get_covariance() + N * np.outer(mean, mean)
+            found.append(S[0, 1:])
+        return found[1] - found[0]
+
+    def attacked(policy: dict[str, float]) -> np.ndarray:
+        here = silos(data, policy=policy)
+        before = difference(here.federation)
+        joined = pd.concat([data["b"], new], ignore_index=True)
+        here.parties["b"].table = open_source(joined)
+        return difference(here.federation) - before
+
+    with pytest.raises(ReleaseRefusedError, match="max_leverage"):
+        attacked({})
+    sign = 1.0 - 2.0 * new["ill"][0]
+    assert_allclose(attacked({"max_leverage": 1.0}), sign * record, rtol=1e-9)

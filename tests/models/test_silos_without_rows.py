@@ -75,8 +75,3 @@ def test_a_fit_is_that_of_the_silos_with_rows(model, y, test_view, others):
         if isinstance(other, np.ndarray) and other.dtype == float:
             scale = 1e-9 * np.abs(other).max(initial=1e-12)
             np.testing.assert_allclose(one, other, rtol=1e-7, atol=scale)
-
-
-def test_silos_are_not_compared_with_one_that_has_no_rows(test_view):
-    with pytest.raises(up.errors.DataError, match="min_rows"):
-        up.Heterogeneity().fit(test_view)

@@ -127,8 +127,9 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "IterativeImputer before folds and splits, not within them.",
         ),
         "one_setting": (
-            "the silo answered this step about these columns with another setting, and "
-            "totals for several settings would give the silo's own part of them",
+            "the silo answered this step about these columns with another setting, or "
+            "with another column of clusters, and totals for several would give the "
+            "silo's own part of them, or a few rows",
             "Keep the setting and the transforms of the first study, use a solver that "
             'adds over rows (solver="exact"), or let the silo set allow_disclosed.',
         ),
@@ -232,9 +233,11 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Leave the silo out, merge rare classes, or fit without site_effects.",
         ),
         "few_clusters": (
-            "the silo has fewer than five clusters in the column that numbers them, so "
+            "the silo has fewer than five clusters in the column that numbers them, or "
+            "fewer than ten rows that share a cluster or are outside the largest, so "
             "that the total could show the sums of one",
-            "Name a column with more clusters in each silo, or take each silo for one.",
+            "Name a column with more clusters in each silo, or take each silo for one; "
+            'where next to no rows share a cluster, choose "HC1".',
         ),
         "later_fit": (
             "the silo keeps the intercept of a later fit on the same view",

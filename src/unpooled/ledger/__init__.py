@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, final, overload
 
 from unpooled.errors import StudyError
+from unpooled.ledger.json_text import from_json
 from unpooled.ledger.lines import VISIBILITIES, Release, Seal, canonical
 from unpooled.ledger.notebook import data_frame, html_table
 
@@ -216,10 +217,10 @@ class Ledger(Sequence[Release]):
         """Read a ledger from `to_json` or `to_lines`, without verifying it."""
         try:
             if text.lstrip().startswith("["):
-                records = json.loads(text)
+                records = from_json(text)
             else:
-                records = [json.loads(row) for row in text.splitlines() if row.strip()]
-        except (ValueError, RecursionError) as wrong:
+                records = [from_json(row) for row in text.splitlines() if row.strip()]
+        except ValueError as wrong:
             raise StudyError(f"The ledger is not JSON: {wrong}.") from wrong
         return cls([Release.from_record(record) for record in records])
 

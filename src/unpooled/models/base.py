@@ -22,6 +22,7 @@ from unpooled.federation.federation import Federation
 from unpooled.linalg.settled import by_closeness, settled
 from unpooled.models.metrics.catalogue import METRICS
 from unpooled.protocol.step import Step, home_of
+from unpooled.protocol.view_operations import Rows
 from unpooled.results.citations import Citation, plain_citation
 from unpooled.results.exhibits import Exhibit
 from unpooled.results.fitted_attributes import fitted_attributes, kept_in_silos
@@ -525,6 +526,16 @@ def named_target(federation: Federation, y: Any) -> Any:
         f'silos, and so are their labels: name the column, fit(federation, y="{label}")'
         f', which simulate(..., label="{label}") keeps beside the features.'
     )
+
+
+def check_all_rows(federation: Federation, why: str) -> None:
+    """Refuse folds and parts of splits; say why.
+
+    What silos' own means, or intercepts, are in is no sum over rows, and there are as
+    many equations for them as unions of blocks.
+    """
+    if any(isinstance(one, Rows) for one in federation.operations):
+        raise DataError(why)
 
 
 def check_federation(estimator: Any, X: Any) -> Federation:

@@ -587,7 +587,10 @@ class Party:
         n_entries = self._studies.check(asked, session.parties)
         try:
             released = session.answer(
-                asked, self._studies.check_leverage, self._studies.check_classes
+                asked,
+                self._studies.check_leverage,
+                self._studies.check_classes,
+                self._studies.rows_that_came,
             )
         except UnpooledError as reason:
             if isinstance(asked.view, View):

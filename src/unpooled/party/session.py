@@ -3,7 +3,7 @@
 request ─> rules ─> rows, block by block ─> rules again ─> code ─> masks ─> seals
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, final
@@ -17,6 +17,7 @@ from unpooled.party.following import AnsweredRound
 from unpooled.party.memory.study_memory import StudyMemory
 from unpooled.party.rules.counts_first import CountsFirst
 from unpooled.party.rules.leverage import scatter_in
+from unpooled.party.rules.leverage_of_products import check_functions, functions_of
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.refusal_limit import BOUNDS
 from unpooled.party.rules.weighted_rows import WeightedRows
@@ -327,7 +328,8 @@ class Session:
         self,
         asked: AskedStep,
         check_leverage: Callable[[AskedStep, Array | None, Array | None], None],
-        check_classes: Callable[[AskedStep], None],
+        check_classes: Callable[[View], None],
+        rows_that_came: Callable[[AskedStep], list[View]],
     ) -> Released:
         """Run a step that `check` accepted.
 
@@ -338,12 +340,14 @@ class Session:
             runs, or by the scatter that it made.
         check_classes : callable
             Refuses products of two columns in single classes likewise.
+        rows_that_came : callable
+            Returns views of rows that are judged by themselves too.
         """
         if self._sum is None:
             raise Refusal("out_of_order")
         step, view = asked.step, asked.view
         assert isinstance(view, View), "matching of rows is no step"
-        scatter = scatter_in(step, view)
+        scatter, came = scatter_in(step, view), rows_that_came(asked)
         if not scatter:
             check_leverage(asked, None, None)
         request, public = self._open_arguments(asked.request)
@@ -362,9 +366,7 @@ class Session:
         with np.errstate(all="ignore"):
             totals = self._run(step, view, request, inbox, public, weighted)
         self._counts.check(step, request.view_digest, public, totals)
-        if apart := self._counts.separates(step, public, totals, view.n_rows):
-            self._policy.check_made(len(view.columns), int(min(apart)))
-            check_classes(asked)
+        self._check_products_by_class(asked, public, totals, check_classes, came)
         if scatter:
             own = totals.get(scatter)
             point = self._points.get(request.view_digest)
@@ -374,6 +376,12 @@ class Session:
             y = label if "y" in step.reads else None
             with np.errstate(all="ignore"):
                 weighted.check(partial(run_again, step, view, y, public))
+                for part in came:
+                    judge = WeightedRows(step, self._policy.max_leverage)
+                    again = partial(run_again, step, part, y, public)
+                    for found in again():
+                        judge.totals(found)
+                    judge.check(again)
         self._marked, arrays = "", dict[str, Array]()
         header: dict[str, Any] = {"origins": self._views.origins.digest()}
         forms = {
@@ -402,6 +410,29 @@ class Session:
         opened = opened_by(step, asked.request, sizes, self.parties, totals)
         leaves = {name: forms[name] for name in step.leaves}
         return Released(lines, arrays, header, leaves, opened, self._marked)
+
+    def _check_products_by_class(
+        self,
+        asked: AskedStep,
+        public: Mapping[str, Any],
+        totals: Mapping[str, Any],
+        check_classes: Callable[[View], None],
+        came: Sequence[View],
+    ) -> None:
+        """Refuse products of columns in a class that has few rows for them."""
+        step, view, label = asked.step, asked.view, self._table.label
+        assert isinstance(view, View), "matching of rows is no step"
+        if not (sizes := self._counts.class_sizes(step, public)):
+            return
+        n_columns = len(view.columns)
+        assert label is not None, "of classes that were counted"
+        own = [n for part in came for n, _ in part.class_sizes(label)]
+        check_functions(functions_of(view), [*sizes, *own])
+        if apart := self._counts.separates(step, public, totals, view.n_rows):
+            for size in [*apart, *own]:
+                self._policy.check_made(n_columns, int(size))
+            for part in (view, *came):
+                check_classes(part)
 
     @property
     def _is_masked(self) -> bool:

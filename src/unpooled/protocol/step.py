@@ -95,6 +95,10 @@ class Step:
         additive, so that each setting would be one more point of a curve that has the
         silo's own values in it, or totals of two settings subtract to those of a few
         rows. "settings.beta" is an entry of a mapping.
+    groups : str
+        Name of an argument: where it is true, the last column numbers groups of rows,
+        whose values are added before they are multiplied. A silo answers about one such
+        column, since two groupings of rows may differ in few of them.
     """
 
     name: str
@@ -117,6 +121,7 @@ class Step:
     reuses: bool = False
     between_two: bool = False
     settings: tuple[str, ...] = ()
+    groups: str = ""
 
     def __call__(self, *args: Any, **public: Any) -> Any:
         """Run the function as it is: nothing is checked, nothing leaves."""
@@ -171,6 +176,7 @@ def summed(
     reuses: bool = False,
     between_two: bool = False,
     settings: Sequence[str] | None = None,
+    groups: str = "",
     **declared: Any,
 ) -> Callable[[Callable[..., Any]], Step]:
     """Declare a step whose arrays are opened only as totals over all parties.
@@ -189,11 +195,13 @@ def summed(
         See `Step`. None: of a step that is not additive over rows, all arguments that
         are neither arrays or sizes (`takes`), nor bounds, nor the seed. Name none where
         the total for one setting gives those for all others.
+    groups : str, default ""
+        See `Step`.
     **declared : str or Declared
         Axes of each array that the step returns, or its whole declaration.
     """
     properties = {"sparse": sparse, "reuses": reuses, "between_two": between_two}
-    declare = _declaring("summed", by, takes, declared, **properties)
+    declare = _declaring("summed", by, takes, declared, groups=groups, **properties)
     return lambda function: _with_settings(declare(function), settings)
 
 

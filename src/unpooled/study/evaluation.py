@@ -23,6 +23,7 @@ from unpooled.errors import DataError, StudyError
 from unpooled.federation.federation import Federation
 from unpooled.federation.planning.dry_run import plan
 from unpooled.federation.planning.plan import Plan
+from unpooled.ledger.json_text import from_json
 from unpooled.models.model_selection.cross_validation import (
     CrossValidation,
     fills_within_folds,
@@ -114,7 +115,7 @@ class Evaluation:
         if not path.exists():
             return None
         try:
-            content = json.loads(path.read_text("utf-8"))
+            content = from_json(path.read_text("utf-8"))
             return cls(
                 cv=int(content["cv"]),
                 scores=_lists(content["scores"]),

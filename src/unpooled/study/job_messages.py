@@ -10,7 +10,6 @@ outcome.json, in the results: the first of these with "error": {...} or null
 import base64
 import dataclasses
 import io
-import json
 import threading
 import zipfile
 from collections.abc import Mapping
@@ -27,6 +26,7 @@ from unpooled.errors import (
 )
 from unpooled.federation.planning.plan import Plan
 from unpooled.ledger import Release
+from unpooled.ledger.json_text import from_json
 from unpooled.study.run_folder import RunFolder
 
 PART = 2**20  # bytes of results in one answer
@@ -166,7 +166,7 @@ def _texts(record: Mapping[str, Any]) -> dict[str, str]:
 def read_results(outcome: Path) -> tuple[dict[str, Any], RunFolder | None]:
     """Return the outcome of a job, and the run's folder if there is one."""
     try:
-        content = json.loads(outcome.read_text("utf-8"))
+        content = from_json(outcome.read_text("utf-8"))
         if not isinstance(content, dict):
             raise ValueError("it is no table")
     except (OSError, ValueError) as wrong:

@@ -37,6 +37,7 @@ from unpooled.coordinator.step_call import RoundRecord
 from unpooled.data.atomic_file import replacing
 from unpooled.errors import StudyError
 from unpooled.ledger import Ledger
+from unpooled.ledger.json_text import from_json
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.files.model_file import check_version, library_version, load, save
 from unpooled.party.memory.audit_state import LoggedStudy
@@ -106,7 +107,7 @@ class RunState:
         """Read the state of the run in a folder; anything else is a `StudyError`."""
         file = path / "state.json"
         try:
-            content = json.loads(file.read_text("utf-8"))
+            content = from_json(file.read_text("utf-8"))
             check_version(content, path, _VERSION)
             del content["version"], content["unpooled"]
             content = {"carried": {}} | content  # an earlier version has none
@@ -265,7 +266,7 @@ class RunFolder:
         try:
             reached = None
             if path.exists():
-                content = json.loads(path.read_text("utf-8"))
+                content = from_json(path.read_text("utf-8"))
                 # A finished step's checkpoint is still there if the process ended
                 # just before it was removed.
                 if content["step"] == step.name:
@@ -283,8 +284,8 @@ class RunFolder:
         if not self.state.finished:
             return LoggedStudy()
         try:
-            return LoggedStudy.from_record(json.loads(path.read_text("utf-8")))
-        except (OSError, ValueError, RecursionError) as wrong:
+            return LoggedStudy.from_record(from_json(path.read_text("utf-8")))
+        except (OSError, ValueError) as wrong:
             raise StudyError(f"Cannot read {path}: {wrong}.") from wrong
 
     def write(self, name: str, text: str) -> Path:
@@ -306,7 +307,7 @@ class RunFolder:
         if not path.exists():
             return {}
         try:
-            content = json.loads(path.read_text("utf-8"))
+            content = from_json(path.read_text("utf-8"))
             return {_inside(name): str(sha) for name, sha in content.items()}
         except (OSError, ValueError, AttributeError) as wrong:
             raise StudyError(f"{path} is not a list of digests: {wrong}.") from wrong
@@ -403,10 +404,10 @@ def check_free(path: Path) -> None:
 def _rounds(path: Path, *, mend: bool) -> list[RoundRecord]:
     try:
         lines = _whole_lines(path, mend=mend).splitlines()
-        records = [json.loads(line) for line in lines]
+        records = [from_json(line) for line in lines]
         for record in records:
             _check_fields(RoundRecord, record)
-    except (ValueError, TypeError, RecursionError) as wrong:
+    except (ValueError, TypeError) as wrong:
         raise StudyError(f"{path} is not a list of rounds: {wrong}.") from wrong
     return [RoundRecord(**record) for record in records]
 
@@ -462,6 +463,6 @@ def _whole_lines(path: Path, *, mend: bool) -> str:
 
 def _is_json(line: bytes) -> bool:
     try:
-        return isinstance(json.loads(line), dict)
-    except (ValueError, RecursionError):
+        return isinstance(from_json(line), dict)
+    except ValueError:
         return False

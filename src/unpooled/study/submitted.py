@@ -15,6 +15,7 @@ from typing import final
 
 from unpooled.data.atomic_file import replacing
 from unpooled.errors import StudyError
+from unpooled.ledger.json_text import from_json
 
 _FOLDER = "studies"
 
@@ -84,7 +85,7 @@ def check_unused(kit: Path, study: str) -> None:
 
 def _read(path: Path) -> Submitted:
     try:
-        return Submitted(**json.loads(path.read_text("utf-8")))
+        return Submitted(**from_json(path.read_text("utf-8")))
     except (OSError, ValueError, TypeError) as wrong:
         raise StudyError(
             f"{path} is not the record of a study: {wrong}. Remove it."

@@ -22,6 +22,7 @@ from typing import Any
 from unpooled.errors import StudyError
 from unpooled.federation.nvflare.consortium import Consortium, builders, need_engine
 from unpooled.federation.nvflare.hardening import harden
+from unpooled.ledger.json_text import from_json
 
 _PATIENCE = 120.0  # seconds for one of NVFlare's commands, which take one or two
 
@@ -174,7 +175,7 @@ def _check_authority(consortium: Consortium, folder: Path) -> None:
             f"members where the key is, with --request and --sign."
         )
     try:
-        project = json.loads((folder / "ca.json").read_text("utf-8"))["project"]
+        project = from_json((folder / "ca.json").read_text("utf-8"))["project"]
     except (OSError, ValueError, KeyError, TypeError) as wrong:
         raise StudyError(f"{folder}/ca.json is not as NVFlare writes it.") from wrong
     if project != consortium.name:
@@ -192,7 +193,7 @@ def _check_request(consortium: Consortium, request_file: Path) -> None:
             zipfile.ZipFile(request_file) as archive,
             archive.open("request.json") as stream,
         ):
-            claims = json.loads(stream.read(100_000))
+            claims = from_json(stream.read(100_000))
         name, organisation = claims["name"], claims["org"]
         role = claims["cert_type"]
     except (OSError, KeyError, ValueError, TypeError, zipfile.BadZipFile) as wrong:

@@ -32,6 +32,8 @@ _ENDED = "FINISHED"
 # How it writes that a silo did not reply to a question.
 _SILENT = "no_reply"
 _ATTEMPTS = 2
+# Bytes of a run's results: models, tables and pictures.
+_MOST_UNPACKED = 2**34
 # What is in NVFlare's exception where a certificate is good, and somebody else's.
 _NOT_ADMITTED = "client_registration"
 
@@ -134,6 +136,9 @@ class Submission:
             packed.write(base64.b64decode(str(part)))
         try:
             with zipfile.ZipFile(packed) as archive:
+                # Beyond what it declares no member is read.
+                if sum(one.file_size for one in archive.infolist()) > _MOST_UNPACKED:
+                    raise ValueError("they are far too large")
                 archive.extractall(folder)
         except OSError as wrong:
             raise AggregationError(

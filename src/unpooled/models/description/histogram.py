@@ -19,7 +19,7 @@ from unpooled.arrays import Array, Float, Int
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.small_cells import withheld
-from unpooled.models.base import FederatedEstimator
+from unpooled.models.base import FederatedEstimator, check_all_rows
 from unpooled.models.description.bins import (
     EDGES,
     bin_numbers,
@@ -37,7 +37,6 @@ from unpooled.models.description.quantiles import (
 )
 from unpooled.protocol.bounds import Counts
 from unpooled.protocol.step import public, release, summed
-from unpooled.protocol.view_operations import Rows
 from unpooled.results.citations import Citation
 
 _MOST_BINS = 200
@@ -212,11 +211,11 @@ class Histogram(FederatedEstimator):
             raise DataError(
                 f"bins={k!r}; choose a whole number from 2 to {_MOST_BINS}."
             )
-        if any(isinstance(one, Rows) for one in federation.operations):
-            raise DataError(
-                "Histograms are of all rows: what the counts of two parts of the rows "
-                "differ in may be a few people."
-            )
+        check_all_rows(
+            federation,
+            "Histograms are of all rows: what the counts of two parts of the rows "
+            "differ in may be a few people.",
+        )
         fewest = check_least(self.min_rows_per_class)
         self.columns_ = list(federation.feature_names)
         self.bin_edges_ = self._edges(federation)

@@ -40,7 +40,7 @@ from unpooled.linalg.eigen import leading_eigenpairs
 from unpooled.linalg.generalized_eigen import span_angles
 from unpooled.linalg.moments import column_sums, scatter
 from unpooled.models import moments
-from unpooled.models.base import FederatedEstimator
+from unpooled.models.base import FederatedEstimator, check_all_rows
 from unpooled.models.heterogeneity.heterogeneity_results import heterogeneity_exhibits
 from unpooled.models.model_selection.permutation_test import (
     OF_SILOS,
@@ -402,6 +402,11 @@ class Heterogeneity(FederatedEstimator):
         )
 
     def _fit(self, federation: Federation, y: Any) -> None:
+        check_all_rows(
+            federation,
+            "Heterogeneity compares all rows of the silos: folds and splits would be "
+            "as many equations for the silos' means.",
+        )
         p, m = federation.n_features, len(federation.parties)
         k, B = _component_count(self.n_components, p, m), self.permutations
         if B != 0:

@@ -42,13 +42,12 @@ from unpooled.linalg.eigen import symmetric_eigenpairs, with_positive_peaks
 from unpooled.linalg.moments import scatter
 from unpooled.linalg.settled import is_orthonormal, near, settled
 from unpooled.models import moments
-from unpooled.models.base import FederatedEstimator
+from unpooled.models.base import FederatedEstimator, check_all_rows
 from unpooled.models.moments import MEAN, complete, pooled_mean, pooled_scatter
 from unpooled.models.parameter_checks import check_choice
 from unpooled.models.pca.pca import projected
 from unpooled.models.pca.personalized_results import personalized_exhibits
 from unpooled.protocol.step import disclosed, kept, public, release, stays, summed
-from unpooled.protocol.view_operations import Rows
 from unpooled.results.citations import Citation
 
 SOLVERS = ("gradient", "stiefel")
@@ -317,11 +316,11 @@ class PersonalizedPCA(
             )
         if not self.learning_rate > 0 or not self.tol >= 0:
             raise DataError("learning_rate and tol are positive numbers.")
-        if any(isinstance(one, Rows) for one in federation.operations):
-            raise DataError(
-                "PersonalizedPCA takes all rows: what a silo keeps belongs to all of "
-                "its rows."
-            )
+        check_all_rows(
+            federation,
+            "PersonalizedPCA takes all rows: what a silo keeps belongs to all of its "
+            "rows.",
+        )
 
     def _by_gradient(
         self, federation: Federation, U: Float[Array, "p k"], unit: float

@@ -17,9 +17,8 @@ from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.moments import observed_sums
-from unpooled.models.base import FederatedEstimator
+from unpooled.models.base import FederatedEstimator, check_all_rows
 from unpooled.protocol.step import derived, kept, stays
-from unpooled.protocol.view_operations import Rows
 from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Exhibit
 
@@ -148,10 +147,9 @@ class CentreBySite(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
 
 
 def _check_whole(federation: Federation) -> None:
-    """Refuse folds and parts of splits, whose sums would determine a silo's means."""
-    if any(isinstance(one, Rows) for one in federation.operations):
-        raise DataError(
-            "CentreBySite is fitted on all rows and transforms all rows: sums over "
-            "folds or splits of centred columns would determine the silos' means. "
-            "Leave it out of what is cross-validated."
-        )
+    check_all_rows(
+        federation,
+        "CentreBySite is fitted on all rows and transforms all rows: sums over folds "
+        "or splits of centred columns would determine the silos' means. Leave it out "
+        "of what is cross-validated.",
+    )

@@ -12,6 +12,11 @@ themselves gives these vectors up to a rotation, and with the three silos of whi
 asks the other two up to their order. So there are `FEWEST` silos, or each silo has as
 many clusters.
 
+Two groupings of the rows subtract to the rows that they group otherwise: where one
+patient came twice, products by patient less those by row are those of two rows. So a
+silo answers for one column of clusters, and for none that differs in few rows from each
+row, or all rows, as a cluster.
+
 References
 ----------
 Liang and Zeger, Longitudinal data analysis using generalized linear models, Biometrika
@@ -24,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from unpooled.arrays import Array, Float
+from unpooled.arrays import Array, Float, Int
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.moments import scatter
@@ -32,10 +37,15 @@ from unpooled.models.moments import complete
 from unpooled.protocol.step import Step, Weighed, release
 
 FEWEST = 5
+# Rows that share a cluster with another one, and rows outside the largest cluster.
+_FEWEST_ROWS = 10
 # Below this many the asymptotics do not hold: tests reject too often.
 FEW = 40
 # What a step declares that adds up scores by cluster.
 RELEASED: dict[str, Any] = {
+    "by": "party",
+    "settings": (),
+    "groups": "grouped",
     "products": release(
         "m m",
         symmetric=True,
@@ -81,13 +91,12 @@ def cluster_products(
     Raises
     ------
     DataError
-        Where the silo has fewer clusters than `FEWEST` in a column of them.
+        Where the silo has fewer clusters than `FEWEST` in a column of them, or where
+        they are nearly a cluster for each row, or one for all rows.
     """
     names, members = np.unique(clusters, return_inverse=True)
-    if grouped and len(names) < FEWEST:
-        raise DataError(
-            f"The silo has fewer than {FEWEST} clusters.", rule="few_clusters"
-        )
+    if grouped:
+        _check_sizes(np.bincount(members))
     sums = np.zeros((len(names), scores.shape[1]))
     np.add.at(sums, members, scores)
     products = products_of(sums)
@@ -95,6 +104,21 @@ def cluster_products(
         # Of one cluster, the silo, its rows are judged.
         products = Weighed(products.total, (scores,))
     return {"products": products, "clusters": np.array(float(len(names)))}
+
+
+def _check_sizes(sizes: Int[Array, " g"]) -> None:
+    """Refuse few clusters, and few rows that other groupings would have elsewhere."""
+    n, g = int(sizes.sum()), len(sizes)
+    if g < FEWEST:
+        raise DataError(
+            f"The silo has fewer than {FEWEST} clusters.", rule="few_clusters"
+        )
+    if 0 < n - g < _FEWEST_ROWS or n - sizes.max() < _FEWEST_ROWS:
+        raise DataError(
+            f"Fewer than {_FEWEST_ROWS} rows share a cluster, or are outside the "
+            f"largest.",
+            rule="few_clusters",
+        )
 
 
 def products_of(scores: Float[Array, "n m"]) -> Weighed:

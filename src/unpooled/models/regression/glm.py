@@ -66,6 +66,7 @@ from unpooled.models.regression.response import (
 )
 from unpooled.models.regression.site_effects import (
     check_common_intercept,
+    check_whole,
     columns_within,
     local_profile,
     local_profile_cluster_products,
@@ -115,7 +116,7 @@ def local_score_products(
     return {"products": products_of(_rows(X, at, intercept).scores())}
 
 
-@summed(by="party", takes=ARGUMENTS, **RELEASED)
+@summed(takes=ARGUMENTS, **RELEASED)
 def local_cluster_products(
     X: Float[Array, "n p"], *, at: Arguments, intercept: float, grouped: bool
 ) -> dict[str, Any]:
@@ -323,6 +324,8 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
         )
 
     def _fit(self, federation: Federation, y: Any) -> None:
+        if self.site_effects:
+            check_whole(federation)
         check_choice("family", self.family, tuple(FAMILIES))
         check_choice("cov_type", self.cov_type, COVARIANCE_TYPES)
         clusters = check_clusters(federation, self.cov_type, self.clusters)

@@ -58,6 +58,7 @@ from unpooled.models.regression.response import (
 )
 from unpooled.models.regression.site_effects import (
     check_common_intercept,
+    check_whole,
     columns_within,
     local_profile_cluster_products,
     local_profile_products,
@@ -110,6 +111,8 @@ class LeastSquares(RegressorMixin, FederatedEstimator):
         clusters: str | None = None,
     ) -> tuple[Federation, "_Standardised"]:
         """Set coefficients and goodness of fit; three rounds."""
+        if site_effects:
+            check_whole(federation)
         roles = Roles.of(federation, y, clusters=clusters)
         view = federation.select(roles.columns)
         N, mean = pooled_mean(view)

@@ -127,7 +127,7 @@ def local_score_products(
     return {"products": products_of(rows.scores()), "own": rows.sizes}
 
 
-@summed(by="party", takes=CLASS_ARGUMENTS, own=OWN_SIZES, **RELEASED)
+@summed(takes=CLASS_ARGUMENTS, own=OWN_SIZES, **RELEASED)
 def local_cluster_products(
     X: Float[Array, "n p"],
     y: Shaped[Array, " n"],
@@ -327,6 +327,8 @@ class LogisticRegression(Inference, LinearClassifier):
     def _fit(self, federation: Federation, y: Any) -> None:
         self._check_parameters()
         check_label(federation, y)
+        if self.site_effects:
+            check_whole(federation)
         clusters = check_clusters(federation, self.cov_type, self.clusters)
         whole, federation = federation, self._inputs(federation, y)
         # Round 1: the names of the classes, unless they are given, and their sizes.

@@ -35,6 +35,7 @@ from unpooled.arrays import Array, Float, Int, Shaped
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.moments import scatter
+from unpooled.models.base import check_all_rows
 from unpooled.models.discriminant.classes import (
     NAMES,
     OPENED_SIZES,
@@ -69,7 +70,6 @@ from unpooled.models.regression.multinomial import (
     log_probabilities,
 )
 from unpooled.protocol.step import derived, kept, public, release, stays, summed
-from unpooled.protocol.view_operations import Rows
 
 _COEF = public("q r", "the coefficients of the columns")
 _OWN: dict[str, Any] = {
@@ -133,7 +133,7 @@ def local_profile_products(X: Float[Array, "n p"], *, at: Arguments) -> dict[str
     return {"products": products_of(_profiled(X, at).scores())}
 
 
-@summed(by="party", takes=ARGUMENTS, **RELEASED)
+@summed(takes=ARGUMENTS, **RELEASED)
 def local_profile_cluster_products(
     X: Float[Array, "n p"], *, at: Arguments, grouped: bool
 ) -> dict[str, Any]:
@@ -235,7 +235,7 @@ def local_class_profile_products(
     return {"products": products_of(rows.scores()), "own": rows.sizes}
 
 
-@summed(by="party", takes=_TAKES, own=OWN_SIZES, **RELEASED)
+@summed(takes=_TAKES, own=OWN_SIZES, **RELEASED)
 def local_class_profile_cluster_products(
     X: Float[Array, "n p"],
     y: Shaped[Array, " n"],
@@ -385,25 +385,24 @@ def _kept_with(kept: Any, coef: Float[Array, "q r"]) -> Float[Array, " q"]:
 
 
 def check_whole(federation: Federation) -> None:
-    """Refuse predictions on folds and splits, whose sums would give the intercepts.
+    """Refuse fits of folds and splits, and predictions, which give the intercepts.
 
     Parameters
     ----------
     federation : Federation
-        The view whose rows are predicted.
+        The view whose rows are fitted, or predicted.
 
     Raises
     ------
     DataError
         For a fold or a part of a split.
     """
-    if any(isinstance(one, Rows) for one in federation.operations):
-        raise DataError(
-            "With site_effects a model predicts all rows of a silo: sums over folds or "
-            "splits of its predictions would determine the silos' own intercepts. "
-            "Judge it on other rows of the same silos, or leave site_effects out of "
-            "what is cross-validated."
-        )
+    check_all_rows(
+        federation,
+        "With site_effects a model is of all rows of a silo: sums over folds or splits "
+        "would determine the silos' own intercepts. Judge it on other rows of the same "
+        "silos, or leave site_effects out of what is cross-validated.",
+    )
 
 
 def check_common_intercept(model: Any) -> None:

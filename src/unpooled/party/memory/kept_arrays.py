@@ -24,6 +24,7 @@ import numpy as np
 from unpooled.arrays import Array
 from unpooled.data.atomic_file import replacing
 from unpooled.ledger import canonical
+from unpooled.ledger.json_text import from_json
 from unpooled.linalg.moments import pack, unpack
 from unpooled.protocol.message import digest
 from unpooled.protocol.refusal import Refusal
@@ -103,7 +104,7 @@ class KeptStore:
         if self._folder is not None:
             for path in sorted(self._folder.glob("*.json")):
                 view, _, name = path.stem.partition(".")
-                record = json.loads(path.read_text("utf-8"))
+                record = from_json(path.read_text("utf-8"))
                 about = KeptAs(
                     str(record["step"]),
                     tuple(map(str, record["axes"])),

@@ -290,10 +290,14 @@ class Studies:
         if isinstance(asked.view, View):
             self._leverage.check(asked.step, asked.view, scatter, about)
 
-    def check_classes(self, asked: AskedStep) -> None:
+    def check_classes(self, view: View) -> None:
         """Refuse pairs of columns of which one row carries a direction in its class."""
-        if isinstance(asked.view, View):
-            self._products.check_classes(asked.view)
+        self._products.check_classes(view)
+
+    def rows_that_came(self, asked: AskedStep) -> list[View]:
+        """Return views of the rows that came since the silo answered, if any did."""
+        assert isinstance(asked.view, View), "matching of rows is no step"
+        return self._differencing.rows_that_came(asked.step, asked.view)
 
     def foresee(
         self,

@@ -9,22 +9,26 @@ came by themselves: each of their classes has `min_rows_per_class` rows, each co
 with missing cells `min_rows` values, they are enough for the columns
 (`max_feature_ratio`), and no row among them carries a direction (`max_leverage`): among
 12 new people there is often one alone with a certain diagnosis, whose products with all
-other columns are that person's record.
+other columns are that person's record. The rules about derived columns, and in a
+session those about single classes and about weights, are asked about these rows too.
 
 Of rows that left the silo has digests and no cells. How many must at least have changed
 is all that it can judge of them (`rules.table_versions`).
 """
 
+from collections.abc import Iterator
 from typing import final
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from unpooled.arrays import Array, Bool
+from unpooled.data.aligned_table import AlignedTable
 from unpooled.data.table import Table
 from unpooled.linalg.moments import observed_sums
 from unpooled.party.rules.leverage import one_row_carries, tells_pairs
+from unpooled.party.rules.leverage_of_products import LeverageOfProducts
 from unpooled.party.rules.policy import Policy
+from unpooled.party.rules.rare_derived import RareDerived
 from unpooled.party.rules.table_versions import TableVersions
 from unpooled.party.views.view import View
 from unpooled.protocol.refusal import Refusal
@@ -45,38 +49,70 @@ class ChangedRows:
 
     def __init__(self, versions: TableVersions, policy: Policy) -> None:
         self._versions, self._policy = versions, policy
-        # Of a table: the views of which no row that came carries a direction.
+        self._derived, self._products = RareDerived(policy), LeverageOfProducts(policy)
+        self._tables: WeakKeyDictionary[Table, dict[str, AlignedTable]] = (
+            WeakKeyDictionary()
+        )
+        # Of a table: the steps and views that were judged, and passed.
         self._passed: WeakKeyDictionary[Table, set[str]] = WeakKeyDictionary()
 
-    def check(self, step: Step, view: View) -> None:
-        """Refuse a step that would not be answered about rows that came alone."""
+    def check(self, step: Step, view: View, *, planned: bool = False) -> None:
+        """Refuse a step that would not be answered about rows that came alone.
+
+        Parameters
+        ----------
+        planned : bool, default False
+            Whether the numbers of the view's transforms are placeholders.
+        """
         leaves = [one for one in step.leaves.values() if one.noise is None]
         if not leaves:
             return
-        for version, came in self._versions.came(view.table).items():
-            if 0 < (n := int(came.sum())) < len(came):
-                for declared in leaves:
-                    self._policy.check_features(declared, len(view.columns), n)
-                self._judge(step, view, came, version)
+        for version, new in self._came(view):
+            for declared in leaves:
+                self._policy.check_features(declared, len(view.columns), new.n_rows)
+            self._judge(step, view, new, version, planned=planned)
+
+    def of_step(self, step: Step, view: View) -> list[View]:
+        """Return a view for each earlier version: the rows that came, and no others.
+
+        None of a step that does not add over rows: of it no two answers subtract.
+        """
+        if step.by != "rows":
+            return []
+        return [new for _, new in self._came(view)]
+
+    def tables(self, table: Table) -> dict[str, AlignedTable]:
+        """Return the rows that came since each earlier version, by its name."""
+        known = self._tables.setdefault(table, {})
+        for version, came in self._versions.came(table).items():
+            if version not in known and 0 < int(came.sum()) < len(came):
+                known[version] = AlignedTable(table, np.flatnonzero(came))
+        return known
+
+    def _came(self, view: View) -> Iterator[tuple[str, View]]:
+        for version, some in self.tables(view.table).items():
+            yield version, view.of_rows(some)
 
     def _judge(
-        self, step: Step, view: View, came: Bool[Array, " n"], version: str
+        self, step: Step, view: View, new: View, version: str, *, planned: bool
     ) -> None:
         declared = [*step.declared.values(), *step.takes.values()]
-        new, label = view.of_rows(np.flatnonzero(came)), view.table.label
+        label = view.table.label
         by_class = "y" in step.reads and any("c" in d.axes.split() for d in declared)
         if by_class and label is not None:
             self._policy.check_classes(n for n, _ in new.class_sizes(label))
         if any(one.counts == "cells" for one in declared):
             cells = sum(observed_sums(block.X)[0] for block in new.blocks())
             self._policy.check_cells(np.ravel(cells).tolist())
-        p, limit = len(view.columns), self._policy.max_leverage
-        if not tells_pairs(step, p) or limit >= 1.0 or p + 1 >= new.n_rows:
-            return
         passed = self._passed.setdefault(view.table, set())
-        key = f"{version} {view.up_to_scale().digest()}"
+        key = f"{version} {step.name} {view.up_to_scale().digest()}"
         if key in passed:
             return
-        if one_row_carries(new, limit):
-            raise Refusal("max_leverage")
+        if not planned:
+            self._derived.check(new)
+            self._products.check(step, new)
+        p, limit = len(view.columns), self._policy.max_leverage
+        if tells_pairs(step, p) and limit < 1.0 and p + 1 < new.n_rows:
+            if one_row_carries(new, limit):
+                raise Refusal("max_leverage")
         passed.add(key)

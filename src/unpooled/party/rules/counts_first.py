@@ -151,6 +151,16 @@ class CountsFirst:
             return []
         return np.asarray(public[sizes])[weights != 0.0].tolist()
 
+    @staticmethod
+    def class_sizes(step: Step, public: Mapping[str, Any]) -> list[float]:
+        """Return the sizes, over all silos, of the classes that a step has sums of."""
+        found = [
+            np.ravel(public[name])
+            for name, taken in step.takes.items()
+            if taken.counts == "classes"
+        ]
+        return [n for sizes in found for n in sizes.tolist() if n > 0]
+
     def _judge(self, what: str, counts: Array) -> None:
         if what == "classes":
             self._policy.check_classes(counts.ravel().tolist())

@@ -79,7 +79,7 @@ class DifferencingRules:
             self._fillings.check(view, versions)
             self._imputed.check(asked.step, view)
             self._changed.check(asked.step, view)
-            self._together.check(asked.step, view, self._versions.names(view.whole))
+            self._check_together(asked.step, view)
         else:
             self._versions.check(view.table, only_ids=True)
 
@@ -104,8 +104,16 @@ class DifferencingRules:
         if not is_private(step):
             self._check_rows(view, planned)
         self._imputed.foresee(step, view)
-        self._changed.check(step, view)
-        self._together.check(step, view, self._versions.names(view.whole))
+        self._changed.check(step, view, planned=True)
+        self._check_together(step, view)
+
+    def _check_together(self, step: Step, view: View) -> None:
+        came = [*self._changed.tables(view.table).values()]
+        self._together.check(step, view, self._versions.names(view.whole), came)
+
+    def rows_that_came(self, step: Step, view: View) -> list[View]:
+        """Return views of the rows that two answers to a step subtract to."""
+        return self._changed.of_step(step, view)
 
     def _check_rows(self, view: View, planned: Sequence[Sequence[str]] = ()) -> None:
         """Refuse rows that differ in a few from those of an earlier answer."""

@@ -8,12 +8,18 @@ by class. If one of the people with a flag a has the flag z, or is of the class 
 d and z. So the columns that a step multiplies, and the classes, are judged once more,
 in rows that each factor of a derived product or ratio is the weight of.
 
+Where a flag z is few people's, or a class has few, sums with many derived columns are
+more equations than these people have cells: Σ a z, Σ a² z and Σ a b z over two people
+are both their records. So there are as many of them as a derived column needs
+(`rules.rare_derived`), and too many for the equations. A silo judges its own, or those
+of all silos where these were counted.
+
 Products of two columns in a class by itself are three factors too. There the rows of
 the class are judged as a table would be, where the silo has enough of them for that.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import final
 from weakref import WeakKeyDictionary
@@ -21,7 +27,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from unpooled.arrays import Array, Float
-from unpooled.data.derived_columns import PRODUCT, RATIO
+from unpooled.data.aligned_table import AlignedTable
+from unpooled.data.derived_columns import LOG, PRODUCT, RATIO
 from unpooled.data.table import Table
 from unpooled.linalg.leverage import largest_leverage
 from unpooled.party.rules.leverage import one_row_carries, tells_pairs
@@ -32,6 +39,7 @@ from unpooled.party.rules.leverage_together import (
     tells_classes,
 )
 from unpooled.party.rules.policy import Policy
+from unpooled.party.rules.rare_derived import rows_that_differ
 from unpooled.party.views.view import View
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step
@@ -63,7 +71,7 @@ class LeverageOfProducts:
             As "derived_rows".
         """
         limit, factors = self._policy.max_leverage, _factors(view)
-        if not factors or limit >= 1.0:
+        if not functions_of(view) or limit >= 1.0:
             return
         pairs = tells_pairs(step, len(view.columns))
         by_class = tells_classes(step, view.table)
@@ -74,6 +82,8 @@ class LeverageOfProducts:
         name = f"{read.digest()} {pairs} {by_class}"
         if name in passed:
             return
+        if pairs:
+            self._check_few(read)
         classes = indicators(view.table, frozenset(), by_class, 1)
         p = 1 + len(classes) + (len(read.columns) if pairs else 0)
         for column, inverse in factors:
@@ -85,6 +95,21 @@ class LeverageOfProducts:
                 if found.at_least > limit:
                     raise Refusal("derived_rows")
         passed.add(name)
+
+    def _check_few(self, view: View) -> None:
+        """Refuse derived columns beside one in which few rows differ from others."""
+        factors, derived = functions_of(view), _derived_names(view)
+        counted = {name for names, _ in view.groups for name in names}
+        own = [name for name in view.columns if name not in counted]
+        for name, few in zip(own, rows_that_differ(view, own).tolist(), strict=True):
+            if 0 < few < self._policy.min_rows_per_class:
+                raise Refusal("derived_rows")
+            # Of products with derived columns the sums are cubic.
+            if name in derived and not self._policy.allows_pairs(len(factors), few):
+                raise Refusal("derived_rows")
+            check_functions(factors - {name}, [few])
+        for _, counts in view.groups:
+            check_functions(factors, counts.tolist())
 
     def check_classes(self, view: View) -> None:
         """Refuse products of columns in single classes where one row carries one.
@@ -107,9 +132,45 @@ class LeverageOfProducts:
         for of_class in rows.values():
             # Of fewer rows each has a large leverage, whatever the data are.
             if len(of_class) >= _ROWS_PER_COLUMN * (p + 1):
-                if one_row_carries(view.of_rows(np.array(of_class)), limit):
+                if one_row_carries(_of_class(view, of_class), limit):
                     raise Refusal("max_leverage")
         passed.add(name)
+
+
+def functions_of(view: View) -> set[str]:
+    """Return the columns of which derived columns are functions that are not linear."""
+    return {
+        name
+        for read, public in view.derived_arguments
+        for kind, *places in zip(
+            public["kinds"], public["first"], public["second"], strict=True
+        )
+        if kind in (LOG, PRODUCT, RATIO)
+        for name in (read[place] for place in places)
+    }
+
+
+def check_functions(factors: set[str], n_rows: Iterable[float]) -> None:
+    """Refuse sums of functions of some columns over few rows, 0 excepted.
+
+    Of q columns there are q sums, q (q + 1) / 2 of products, q of logarithms and
+    q (q - 1) of ratios: no more than q (2 q + 1) for any q, and as many as the cells of
+    2 q + 1 rows.
+    """
+    if any(0 < n < 2 * len(factors) + 1 for n in n_rows):
+        raise Refusal("derived_rows")
+
+
+def _derived_names(view: View) -> set[str]:
+    """Return the derived columns that are functions of others and not linear."""
+    return {
+        name
+        for (_, public), (_, names) in zip(
+            view.derived_arguments, view.derived_of_source, strict=True
+        )
+        for kind, name in zip(public["kinds"], names, strict=True)
+        if kind in (LOG, PRODUCT, RATIO)
+    }
 
 
 def _factors(view: View) -> list[tuple[str, bool]]:
@@ -121,6 +182,10 @@ def _factors(view: View) -> list[tuple[str, bool]]:
             if kind in (PRODUCT, RATIO):
                 found |= {(read[first], False), (read[second], bool(kind == RATIO))}
     return sorted(found)
+
+
+def _of_class(view: View, rows: Sequence[int]) -> View:
+    return view.of_rows(AlignedTable(view.table, np.array(rows)))
 
 
 def _weight(table: Table, column: str, *, inverse: bool) -> Float[Array, " n"]:

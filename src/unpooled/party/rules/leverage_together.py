@@ -103,13 +103,22 @@ class LeverageTogether:
         # What was judged and found to be carried by no row.
         self._passed: WeakKeyDictionary[Table, list[_Judged]] = WeakKeyDictionary()
 
-    def check(self, step: Step, view: View, versions: Sequence[str]) -> None:
+    def check(
+        self,
+        step: Step,
+        view: View,
+        versions: Sequence[str],
+        came: Sequence[Table] = (),
+    ) -> None:
         """Refuse products that, with earlier ones, are those of one row.
 
         Parameters
         ----------
         versions : sequence of str
             Names of the versions of the table that have its rows.
+        came : sequence of Table
+            The rows that came since earlier versions: answers about both subtract to
+            these.
         """
         if self._policy.max_leverage >= 1.0:
             return
@@ -121,7 +130,10 @@ class LeverageTogether:
                 own = one.pairs and _multiplies(step, len(view.columns))
                 if own and not judged[1] and judged[0] <= one.columns:
                     continue
-                self._judge(view.table, judged, one, earlier)
+                # Fewer columns of few rows: a leverage is large by their number alone.
+                self._judge(view.table, judged, one, earlier, 2.0)
+                for some in came:
+                    self._judge(some, judged, one, earlier, 1.0)
 
     def notes(self, step: Step, view: View, versions: Sequence[str]) -> list[Note]:
         """Return what the log must say before an answer about a view leaves."""
@@ -138,23 +150,32 @@ class LeverageTogether:
         return [Multiplied.from_record(n) for n in notes if n["table"] in versions]
 
     def _judge(
-        self, table: Table, judged: _Judged, one: Multiplied, earlier: list[Multiplied]
+        self,
+        table: Table,
+        judged: _Judged,
+        one: Multiplied,
+        earlier: list[Multiplied],
+        answers: float,
     ) -> None:
+        """Refuse columns of which one row of a table carries a direction.
+
+        Of as many columns as so many answers may have; otherwise two by two.
+        """
         columns, label = judged
-        most = 2.0 * self._policy.max_feature_ratio * table.n_rows
+        most = answers * self._policy.max_feature_ratio * table.n_rows
         if len(columns) > most:
             # So many columns that a leverage may be large by their number alone. Any
             # two answers have no more.
             for other in earlier:
                 two = (one.columns & columns) | (other.columns & columns)
                 if len(two) <= most:
-                    self._judge(table, (two, label), one, [])
+                    self._judge(table, (two, label), one, [], answers)
             return
         passed = self._passed.setdefault(table, [])
         if any(columns <= more and label <= too for more, too in passed):
             return
-        answers = [other.columns for other in (one, *earlier) if other.pairs]
-        if carried := _carried(table, judged, answers, self._policy):
+        asked = [other.columns for other in (one, *earlier) if other.pairs]
+        if carried := _carried(table, judged, asked, self._policy):
             log.warning(
                 "one row carries a direction of the columns %s, which were asked for "
                 "with the same column",

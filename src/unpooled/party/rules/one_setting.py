@@ -16,6 +16,10 @@ between two edges of two settings would be those of a few people. There a transf
 front is no setting. Where a step's or a transform's settings are by column, each column
 has one, together with the transforms before it, whichever steps take it: the edges of a
 histogram are those of a discretiser.
+
+A column that groups rows, such as clusters of a regression, is a setting as well,
+whatever the other columns are. Products of sums by group, of two groupings that differ
+in one person, subtract to u vᵀ + v uᵀ, of which u is that person's row.
 """
 
 from typing import Any, final
@@ -77,6 +81,8 @@ class OneSetting:
             for one, columns, own in view.settings_by_column(step, public)
         ]
         whole = None if is_by_column(step) else self._of_step(asked, view, versions)
+        if step.groups and public.get(step.groups):
+            found.append(_of_groups(view, versions[0]))
         return [*found, *([] if whole is None else [whole])]
 
     def _of_step(
@@ -97,6 +103,11 @@ class OneSetting:
             features="" if additive else view.features,
             values=digest(canonical(values)),
         )
+
+
+def _of_groups(view: View, table: str) -> Setting:
+    every, groups = tuple(sorted(view.table.columns)), view.made_of(view.columns[-1])
+    return Setting(table, "groups of rows", every, None, "", digest(canonical(groups)))
 
 
 def _name(step: Step) -> str:

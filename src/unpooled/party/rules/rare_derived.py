@@ -10,12 +10,13 @@ of several columns is the record. So a silo answers about no derived column eith
 which one row has more than `max_leverage` of the squared deviations from the mean.
 """
 
+from collections.abc import Sequence
 from typing import final
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from unpooled.arrays import Array, Bool, Float
+from unpooled.arrays import Array, Bool, Float, Int
 from unpooled.data.table import Table
 from unpooled.party.rules.policy import Policy
 from unpooled.party.views.view import View
@@ -44,15 +45,17 @@ class RareDerived:
             known = self._known.setdefault(view.table, {})
             name = made.digest()
             if name not in known:
-                known[name] = _fewest(made, columns), _largest_share(made, columns)
+                few = rows_that_differ(made, columns)
+                fewest = int(few[few > 0].min(initial=view.table.n_rows))
+                known[name] = fewest, _largest_share(made, columns)
             fewest, share = known[name]
-            few = 0 < fewest < self._policy.min_rows_per_class
+            few = fewest < self._policy.min_rows_per_class
             if few or share > self._policy.max_leverage:
                 raise Refusal("derived_rows")
 
 
-def _fewest(view: View, columns: tuple[str, ...]) -> int:
-    """Return the fewest rows that differ from a column's usual value; 0 if none do."""
+def rows_that_differ(view: View, columns: Sequence[str]) -> Int[Array, " l"]:
+    """Return how many rows differ from the usual value of each column."""
     places = [view.columns.index(name) for name in columns]
     usual, others = np.full(len(places), np.nan), np.zeros(len(places), int)
     for number, block in enumerate(view.blocks()):
@@ -63,11 +66,10 @@ def _fewest(view: View, columns: tuple[str, ...]) -> int:
                 values, counts = np.unique(column, return_counts=True)
                 usual[j] = values[counts.argmax()] if len(values) else np.nan
         others += (usual != X).sum(axis=0)
-    few = others[others > 0]
-    return int(few.min()) if len(few) else 0
+    return others
 
 
-def _largest_share(view: View, columns: tuple[str, ...]) -> float:
+def _largest_share(view: View, columns: Sequence[str]) -> float:
     """Return the largest share that one row has in a column's squared deviations."""
     places = [view.columns.index(name) for name in columns]
     n, total = np.zeros(len(places)), np.zeros(len(places))

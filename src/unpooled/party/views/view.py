@@ -14,7 +14,7 @@ from typing import Any, final
 
 import numpy as np
 
-from unpooled.arrays import Array, Bool, Float, Int, UInt8
+from unpooled.arrays import Array, Bool, Float, UInt8
 from unpooled.data.aligned_table import AlignedTable
 from unpooled.data.categories import category_code
 from unpooled.data.filtered_table import complete_rows
@@ -281,14 +281,13 @@ class View:
         # Its table has the complete rows already, where an operation keeps these.
         return View(self.table, chain, cut=self._find_cut)
 
-    def of_rows(self, rows: Int[Array, " l"]) -> "View":
+    def of_rows(self, some: AlignedTable) -> "View":
         """Return a view of some rows of the table alone, transformed as here."""
         chain = [Select(self.source_columns), *self._operations]
-        some = AlignedTable(self.table, rows)
         view = View(some, chain, self._kept, self._partition)
         view.fill_as(self.filled_as)
         if self.held is not None:
-            view.hold(replace(self.held, rows=self.held.rows[rows]))
+            view.hold(replace(self.held, rows=self.held.rows[some.rows]))
         return view
 
     @property
@@ -352,9 +351,34 @@ class View:
         return [(one.read, one.operation.public) for one in some]
 
     @property
+    def groups(self) -> list[tuple[tuple[str, ...], Array]]:
+        """Columns made of groups of rows, and the rows of each in all silos."""
+        return [
+            (one.made, np.asarray(one.operation.public[name]))
+            for one in self._derived
+            for name, taken in one.step.takes.items()
+            if taken.counts == "groups"
+        ]
+
+    @property
     def is_by_columns(self) -> bool:
         """Whether other silos have other columns of the same rows."""
         return self._partition == "columns"
+
+    def made_of(self, column: str) -> list[Any]:
+        """Return what a column is made of, as JSON values: scales and shifts aside."""
+        found: list[Any] = []
+        for number, one in reversed(list(enumerate(self._derived))):
+            if column not in one.made:
+                continue
+            if not one.step.by_column:
+                mixed = self._derived[: number + 1]
+                return [column, *found, *(each.operation.as_json() for each in mixed)]
+            place = one.made.index(column)
+            column = one.read[place]
+            if not one.step.affine:
+                found.append([one.step.name, _own(one.operation, place)])
+        return [column, *found]
 
     def up_to_scale(self) -> "View":
         """Return the view without the shifts and scales of its columns at the end."""
