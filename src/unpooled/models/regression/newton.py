@@ -6,7 +6,8 @@
 
 A second way opens the information twice, at the start and at the end. In between the
 silos send gradient and deviance, and the information follows from the changes of the
-gradient (the BFGS update): more rounds, and far fewer numbers.
+gradient (the BFGS update): more rounds, and far fewer numbers. So it does wherever the
+expected information is not the likelihood's curvature, as of a gamma with a log link.
 
 The length of a step in standard errors, sqrt(step' information step), does not depend
 on the columns' units. Convergence is quadratic, so that the step taken last is exact
@@ -149,6 +150,7 @@ def maximised(
     of_classes: bool = False,
     evaluate_gradient: Callable[[Float[Array, " k"]], Evaluation] | None = None,
     evaluate_start: Callable[[Float[Array, " k"]], Evaluation] | None = None,
+    is_curvature: bool = True,
 ) -> Maximum:
     """Return the maximum of a log-likelihood; one round for each evaluation.
 
@@ -176,6 +178,10 @@ def maximised(
     evaluate_start : callable, optional
         The first round, whose gradient and information give a better step than those
         of the log-likelihood there.
+    is_curvature : bool, default True
+        Whether the expected information is the curvature of the log-likelihood, as of a
+        canonical link. By another one each step leaves a share of the way, of skewed
+        responses most of it: then the curvature follows from the gradients' changes.
 
     Raises
     ------
@@ -243,7 +249,7 @@ def maximised(
             continue
         shorter = np.abs(step).max() < _SHORTER * length
         # Steps by an approximate information shorten more slowly near a maximum, too.
-        if shorter or found.information is None:
+        if shorter or found.information is None or not is_curvature:
             steady = 0
         else:
             steady += gain < _GAIN
@@ -263,7 +269,9 @@ def maximised(
             if objective(found, trial) <= before + _ROUNDING * abs(before):
                 break
             share /= 2
-        if found.information is None:
+        # The gradient of a start is another one, of which no change follows.
+        began = here is first and evaluate_start is not None
+        if found.information is None or not (is_curvature or began):
             H = _updated(H, trial - theta, here.gradient - found.gradient)
         else:
             H = found.information

@@ -182,12 +182,9 @@ def _multiplied(step: Step, view: View) -> list[Multiplied]:
 
 
 def _multiplies(step: Step, p: int) -> bool:
-    """Whether a step releases products of columns, and not their sums by groups."""
+    """Whether a step releases products of columns, and not entries for people alone."""
     leaves = [d for d in step.leaves.values() if d.noise is None]
-    # Of directions as those of `tells_pairs`, (p, l), and not of groups, (g, p).
-    with_directions = [d for d in leaves if d.letters[0:1] == ("p",) and d.letters[1:]]
-    products = with_directions or any(d.pairs_features for d in leaves)
-    return bool(products) and tells_pairs(step, p)
+    return tells_pairs(step, p) and any(d.level != "row" for d in leaves)
 
 
 def tells_classes(step: Step, table: Table) -> bool:
