@@ -114,6 +114,14 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Wait until more rows have changed, do not ask both about complete rows "
             "and about all rows, or let the silo lower min_changed_rows.",
         ),
+        "changed_rows": (
+            "rows came to the silo's table since it answered, and it would not answer "
+            "about them by themselves: they are too few for the columns, or of some "
+            "class or column, or one of them carries a direction of the columns",
+            "Wait until more rows have come, or ask about fewer columns or without the "
+            "label. Limits are those of the silo's policy: max_feature_ratio, "
+            "min_rows_per_class, min_rows, max_leverage.",
+        ),
         "another_filling": (
             "few cells of a column are missing, or few rows lack the same ones, and "
             "they were imputed or left out differently before: the difference of the "
@@ -411,6 +419,7 @@ DATA_RULES: Mapping[str, str] = MappingProxyType(
         "max_feature_ratio": "selection",
         "shared_blocks": "selection",
         "min_changed_rows": "selection",
+        "changed_rows": "view",
         "missing_labels": "selection",
         "constant_columns": "view",
         "label_values": "selection",

@@ -49,19 +49,29 @@ class ChangedRows:
         self._passed: WeakKeyDictionary[Table, set[str]] = WeakKeyDictionary()
 
     def check(self, step: Step, view: View) -> None:
-        """Refuse a step that would not be answered about rows that came alone."""
-        leaves = [one for one in step.leaves.values() if one.noise is None]
-        if not leaves:
+        """Refuse a step that would not be answered about rows that came alone.
+
+        Raises
+        ------
+        Refusal
+            As "changed_rows", with the rule that they break for the silo's log.
+        """
+        if not any(one.noise is None for one in step.leaves.values()):
             return
         for version, came in self._versions.came(view.table).items():
-            if 0 < (n := int(came.sum())) < len(came):
-                for declared in leaves:
-                    self._policy.check_features(declared, len(view.columns), n)
-                self._judge(step, view, came, version)
+            if 0 < came.sum() < len(came):
+                try:
+                    self._judge(step, view, came, version)
+                except Refusal as broken:
+                    detail = f"By {broken.rule}. {broken.detail}".rstrip()
+                    raise Refusal("changed_rows", detail) from None
 
     def _judge(
         self, step: Step, view: View, came: Bool[Array, " n"], version: str
     ) -> None:
+        for one in step.leaves.values():
+            if one.noise is None:
+                self._policy.check_features(one, len(view.columns), int(came.sum()))
         declared = [*step.declared.values(), *step.takes.values()]
         new, label = view.of_rows(np.flatnonzero(came)), view.table.label
         by_class = "y" in step.reads and any("c" in d.axes.split() for d in declared)
