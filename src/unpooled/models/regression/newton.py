@@ -244,8 +244,10 @@ def maximised(
             found, n_iter = evaluate(theta), n_iter + 1
             H = _information(found)
             # Such a search may go to infinity in steps that end by themselves.
-            if penalty is None and _has_vanished(H, _information(first)):
-                raise _separated(theta, names)
+            full = _information(first)
+            if penalty is None and _has_vanished(H, full):
+                least = scipy.linalg.eigh(H, full, subset_by_index=[0, 0])[1]
+                raise _separated(least[:, 0], names)
             continue
         shorter = np.abs(step).max() < _SHORTER * length
         # Steps by an approximate information shorten more slowly near a maximum, too.
@@ -255,10 +257,10 @@ def maximised(
             steady += gain < _GAIN
         length = np.abs(step).max()
         if steady == _STEADY:
-            raise _separated(theta, names)
+            raise _separated(step, names)
         # With less, the probability of every row's own class is above one half.
         if of_classes and penalty is None and found.deviance < 2.0 * np.log(2.0):
-            raise _separated(theta, names)
+            raise _separated(step, names)
         share, before, trial = 1.0, objective(found, theta), theta
         here = found
         for _ in range(_HALVINGS):
@@ -316,13 +318,15 @@ def _too_few(max_iter: int, gain: float, tol: float) -> ConvergenceError:
     )
 
 
-def _separated(theta: Float[Array, " k"], names: Sequence[str]) -> DataError:
-    worst = names[int(np.abs(theta).argmax())]
+def _separated(direction: Float[Array, " k"], names: Sequence[str]) -> DataError:
+    # What moves by about as much in every step is on the way to infinity.
+    worst = names[int(np.abs(direction).argmax())]
     return DataError(
         f"The responses are separated: some combination of columns, {worst!r} "
-        f"foremost, predicts them without error, so that no finite coefficients are "
-        f"the most likely. Leave columns out, or use LogisticRegression with a penalty "
-        f"(C)."
+        f"foremost, predicts them, or those of some rows, without error, so that no "
+        f"finite coefficients are the most likely: a category without a response of "
+        f"one kind does so. Leave columns out, merge rare categories (min_frequency), "
+        f"or use LogisticRegression with a penalty (C)."
     )
 
 
