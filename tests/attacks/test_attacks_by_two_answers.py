@@ -134,6 +134,17 @@ def test_columns_that_no_answer_multiplied_with_the_same_ones_are_answered():
         up.PCA().fit(here.select(["ill", "pressure"]))
 
 
+def test_a_name_that_one_row_has_is_read_as_another_and_carries_nothing():
+    data = tables()
+    for name, frame in data.items():
+        towns = np.resize(["north", "south", "east"], 100)
+        towns[PERSON] = "abroad" if name == "b" else "north"
+        frame["town"] = towns
+    here = up.simulate(data, label="group", categorical=["town"], follow=True)
+    up.describe(here.select(["town", "age"]))
+    up.MCA().fit(here.select(["town"]))
+
+
 def test_a_third_study_of_columns_that_were_answered_is_not_judged_again():
     here = up.simulate(tables(), label="group", follow=True)
     for _ in range(2):

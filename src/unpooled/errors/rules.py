@@ -13,25 +13,28 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "min_rows": (
             "the release, or a block of a fold or split, would cover too few of the "
-            "silo's rows, or a column in which too few rows of all silos have a value",
-            "Leave this silo, or such a column, out of the study, or let the silo "
-            "lower min_rows in its policy.",
+            "silo's rows (of those without a missing cell, in an analysis of complete "
+            "rows), or a column in which too few rows of all silos have a value",
+            "Leave this silo, or columns with few values, out of the study, or let the "
+            "silo lower min_rows in its policy.",
         ),
         "min_rows_per_class": (
             "a class has too few rows",
             "Merge rare classes, or let the silo lower min_rows_per_class.",
         ),
         "min_own_cells": (
-            "too few of the silo's rows, such as one, have a value in a column, or are "
-            "of a class",
-            "Leave the column out with select, merge rare classes, or let the silo "
-            "lower min_own_cells.",
+            "too few of the silo's rows, such as one, have a value in a column, lack "
+            "it, have it in one column of a pair alone, or are of a class or in a bin",
+            "Leave the column out with select, merge rare classes, or choose fewer "
+            'bins, no indicators of missing cells (add_indicator), or missing="complete"'
+            " in place of pairs; or let the silo lower min_own_cells.",
         ),
         "max_feature_ratio": (
             "the silo has too few rows for a release over pairs of features, for one "
             "of drawn features, or for folds and splits that differ",
-            "Select fewer columns, use the same random_state as before, fewer folds or "
-            "a larger part, or let the silo raise max_feature_ratio.",
+            "Select fewer columns, merge rare categories (min_frequency), use the same "
+            "random_state as before, fewer folds or a larger part, or let the silo "
+            "raise max_feature_ratio.",
         ),
         "shared_blocks": (
             "too few silos have as many blocks of rows as the folds or splits name, so "
@@ -43,16 +46,18 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "one row carries a direction of the columns alone, so that products of "
             "pairs of columns, with those that were answered before, would be that "
             "row's record",
-            "Leave rare columns out (unpooled.RareColumns), or columns that differ in "
-            "one row only, which the silo finds in its log; or let it raise "
-            "max_leverage.",
+            "Leave rare columns out (unpooled.RareColumns, with a min_rows of about ten "
+            "for each silo), or columns that differ in one row only, which the silo "
+            "finds in its log; or let it raise max_leverage.",
         ),
         "weighted_rows": (
             "with the weights of this model one row is nearly all of a sum, which "
             "would be that row's record",
             "The offset has too large a range, some values of a predictor are far from "
             "all others, or the columns separate the responses: take logarithms, leave "
-            "such columns out, or use a penalty; or let the silo raise max_leverage.",
+            "such columns out, or use a (stronger) penalty. Robust standard errors weigh "
+            'rows by squared residuals: cov_type="nonrobust" does not. Or let the silo '
+            "raise max_leverage.",
         ),
         "max_released_share": (
             "the numbers opened so far, over all studies, are too many for the cells "
@@ -113,6 +118,14 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "others that the silo answered about",
             "Wait until more rows have changed, do not ask both about complete rows "
             "and about all rows, or let the silo lower min_changed_rows.",
+        ),
+        "changed_rows": (
+            "rows came to the silo's table since it answered, and it would not answer "
+            "about them by themselves: they are too few for the columns, or of some "
+            "class or column, or one of them carries a direction of the columns",
+            "Wait until more rows have come, or ask about fewer columns or without the "
+            "label. Limits are those of the silo's policy: max_feature_ratio, "
+            "min_rows_per_class, min_rows, max_leverage.",
         ),
         "another_filling": (
             "few cells of a column are missing, or few rows lack the same ones, and "
@@ -414,6 +427,7 @@ DATA_RULES: Mapping[str, str] = MappingProxyType(
         "max_feature_ratio": "selection",
         "shared_blocks": "selection",
         "min_changed_rows": "selection",
+        "changed_rows": "view",
         "missing_labels": "selection",
         "constant_columns": "view",
         "label_values": "selection",

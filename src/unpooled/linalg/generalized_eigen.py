@@ -93,7 +93,8 @@ def check_definite(
             return unit
     raise DataError(
         f"Columns are constant or collinear, so the problem has no unique solution"
-        f"{_which(B, names)}. Leave some columns out with select, or regularise: "
+        f"{_which(B, names)}. Leave some columns out with select, or by RareColumns "
+        f"where folds lack the few rows in which a column differs, or regularise: "
         f"shrinkage, regularisation or ridge, by the model."
     )
 

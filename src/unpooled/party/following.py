@@ -225,14 +225,19 @@ class AnsweredRound:
     def counted(self, opened: OpenedRound) -> int:
         """Return how many rows a checked total counts, at most N; 0 if it counts none.
 
-        That is `count`, of all rows or of the observed cells of each column.
+        That is `count`, of all rows, of the observed cells of each column or of the
+        rows of each class, or `size` of the groups of a table, the last with all rows.
         """
-        form = self.forms.get("count")
+        name = "count" if "count" in self.forms else "size"
+        form = self.forms.get(name)
         sums = self.step.verb == "summed" and self.protection == "masked"
-        if form is None or not sums or set(form.declared.letters) - {"p"}:
+        if form is None or not sums or form.declared.veiled:
             return 0
-        code = form.code(len(self.parties), self.request.context("count"))
-        return round(float(code.decode(opened.words["count"].copy()).max()))
+        if (letters := form.declared.letters) not in ((), ("p",), ("c",), ("g",)):
+            return 0
+        code = form.code(len(self.parties), self.request.context(name))
+        counts = code.decode(opened.words[name].copy())
+        return round(float(counts.sum() if letters == ("c",) else counts.max()))
 
     def _check_disclosed(self, opened: OpenedRound) -> None:
         by_party = {party: dict[str, Array]() for party in self.parties}

@@ -245,7 +245,8 @@ class Party:
         else:
             log.error("%s failed on a request%s", self.name, of, exc_info=reason)
         error, rule = crossing(reason)
-        self._studies.refused(message.header, rule, message.digests)
+        about = reason.about if isinstance(reason, Refusal) else None
+        self._studies.refused(message.header, rule, message.digests, about=about)
         reply = {"kind": "refused", "error": error, "rule": rule}
         return self._reply(request, reply, {})
 
@@ -429,7 +430,7 @@ class Party:
         except (Refusal, ReleaseRefusedError) as refusal:
             found = isinstance(refusal, RefusedColumns)
             columns = list(refusal.columns) if found else []
-            about = refusal.about if found else None
+            about = refusal.about if isinstance(refusal, Refusal) else None
             self._studies.refused(
                 *(header, refusal.rule, message.digests),
                 of_table=found and about is None,

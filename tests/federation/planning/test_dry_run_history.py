@@ -36,7 +36,7 @@ def of_three(federation: up.Federation) -> None:
     [
         (0, set()),
         (1, {("a", "min_changed_rows")}),
-        (10, {("a", "max_feature_ratio")}),
+        (10, {("a", "changed_rows")}),
         (20, set()),
     ],
 )

@@ -449,6 +449,38 @@ def test_names_that_few_have_are_not_told():
     assert ("describe.found_names", "frequent") in opened
 
 
+@pytest.fixture
+def wards():
+    """Three hospitals: three deaths in the first, one rare disease in the second."""
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame(rng.standard_normal((180, 4)), columns=list("abcd"))
+    frame["died"] = np.isin(np.arange(180), [1, 2, 3, *range(60, 80), *range(120, 150)])
+    frame["rare"] = np.isin(np.arange(180), [70, *range(125, 135)]).astype(float)
+    return frame
+
+
+def test_small_classes_and_a_rare_disease_of_one_silo_are_described(wards):
+    """Counts are judged over all silos, and no products of columns are formed."""
+    federation = silos(wards, label="died", follow=True)
+    assert not up.plan(up.Describe(), federation).refusals
+    model = up.describe(federation)
+    every = model.groups_.index("all")
+    assert_allclose(model.mean_[every, :4], wards[list("abcd")].mean())
+    assert_allclose(model.mean_[1, :4], wards[wards.died][list("abcd")].mean())
+    assert up.Histogram(4).fit(silos(wards, label="died")).counts_
+    with pytest.raises(ReleaseRefusedError, match="max_leverage"):
+        up.PCA(2).fit(silos(wards, label="died"))
+
+
+def test_the_budget_of_a_table_is_of_all_rows(wards):
+    """Before, quartiles were refused: three times the smallest silo's rows are few."""
+    parts = {"a": wards[:20], "b": wards[20:70], "c": wards[70:]}
+    for part in parts.values():
+        part.loc[part.index[:4], "died"] = True
+    federation = up.simulate(parts, label="died", follow=True)
+    assert len(up.describe(federation).quartiles_) == 3
+
+
 def test_columns_of_text_alone_and_a_plan():
     frame = of_text()[[*TEXTS, "kind"]]
     federation = silos(frame, categorical=TEXTS)

@@ -141,6 +141,24 @@ def test_rounds_are_two_and_those_of_the_search():
     assert ours.n_iter_ < 8
 
 
+def test_skewed_costs_are_fitted_within_the_rounds_that_there_are():
+    """Fisher scoring takes 50 steps here: of a gamma its curvature is another one."""
+    rng = np.random.default_rng(2)
+    X = pd.DataFrame(rng.standard_normal((300, 4)), columns=list("abcd"))
+    X["d"] = (rng.random(300) < 0.06).astype(float)
+    X["y"] = np.exp(7.0 + 0.4 * X.a + 1.6 * rng.standard_normal(300))
+
+    parts = {"r": X[:90], "s": X[90:180], "t": X[180:]}
+    ours = up.GLM("gamma").fit(up.simulate(parts), "y")
+
+    wanted = sm.GLM(
+        X.y, sm.add_constant(X[list("abcd")]), family=FAMILIES["gamma"]
+    ).fit(maxiter=200, tol=1e-14, tol_criterion="params")
+    assert wanted.fit_history["iteration"] > 2 * ours.n_iter_
+    assert_allclose(ours.coef_, wanted.params[1:], rtol=1e-8)
+    assert_allclose(ours.coef_se_, wanted.bse[1:], rtol=1e-8)
+
+
 def of_one(value):
     """Return what replaces one row's response by a value, and others by halves."""
     return lambda X: np.where(np.arange(len(X)) == 5, value, 0.5)

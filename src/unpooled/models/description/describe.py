@@ -195,7 +195,13 @@ def local_squares(
 
 
 @summed(
-    takes={"classes": NAMES, "count": COUNT, "total": TOTAL, "log_total": LOG_TOTAL},
+    takes={
+        "classes": NAMES,
+        "sizes": OPENED_SIZES,
+        "count": COUNT,
+        "total": TOTAL,
+        "log_total": LOG_TOTAL,
+    },
     **_VEILED_SQUARES,
 )
 def local_class_squares(
@@ -203,6 +209,7 @@ def local_class_squares(
     y: Shaped[Array, " n"],
     *,
     classes: Int[Array, "c w"],
+    sizes: Float[Array, " c"],
     count: Float[Array, "g p"],
     total: Float[Array, "g p"],
     log_total: Float[Array, " p"],
@@ -228,7 +235,7 @@ def local_below(
 
 
 @summed(
-    takes={"classes": NAMES, **_SEARCHED},
+    takes={"classes": NAMES, "sizes": OPENED_SIZES, **_SEARCHED},
     below=release("t l k", meaning=BELOW_MEANING, bound=Counts(), veiled=True),
 )
 def local_class_below(
@@ -236,6 +243,7 @@ def local_class_below(
     y: Shaped[Array, " n"],
     *,
     classes: Int[Array, "c w"],
+    sizes: Float[Array, " c"],
     count: Float[Array, "g p"],
     at: _Searched,
     level: int,
@@ -528,7 +536,6 @@ class Describe(FederatedEstimator):
             categorical=categorical,
             **by_class,
         )
-        by_class.pop("sizes", None)
         squares = federation.sum(
             local_class_squares if by_class else local_squares,
             to="parties",

@@ -266,7 +266,10 @@ def _part(given: Any) -> tuple[Any, Any]:
     gives = isinstance(model, FederatedEstimator) and model.gives_rows("rows")
     if model != _PASS and not gives:
         raise DataError(
-            f"transformers: {model!r} does not transform rows of a federation."
+            f"transformers: {model!r} does not transform rows of a federation. Each "
+            f"part has one of the library's transformers. Where a pipeline would have "
+            f"several, let one ColumnTransformer follow another, the first with "
+            f'remainder="passthrough".'
         )
     return model, columns
 

@@ -406,6 +406,7 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
             max_iter=self.max_iter,
             names=columns_within(names) if self.site_effects else ["intercept", *names],
             of_classes=self.family == "binomial",
+            is_curvature=self.family != "gamma",
         )
 
     def _split(self, theta: Float[Array, " m"]) -> dict[str, Any]:

@@ -6,7 +6,8 @@
 
 A second way opens the information twice, at the start and at the end. In between the
 silos send gradient and deviance, and the information follows from the changes of the
-gradient (the BFGS update): more rounds, and far fewer numbers.
+gradient (the BFGS update): more rounds, and far fewer numbers. So it does wherever the
+expected information is not the likelihood's curvature, as of a gamma with a log link.
 
 The length of a step in standard errors, sqrt(step' information step), does not depend
 on the columns' units. Convergence is quadratic, so that the step taken last is exact
@@ -149,6 +150,7 @@ def maximised(
     of_classes: bool = False,
     evaluate_gradient: Callable[[Float[Array, " k"]], Evaluation] | None = None,
     evaluate_start: Callable[[Float[Array, " k"]], Evaluation] | None = None,
+    is_curvature: bool = True,
 ) -> Maximum:
     """Return the maximum of a log-likelihood; one round for each evaluation.
 
@@ -176,6 +178,10 @@ def maximised(
     evaluate_start : callable, optional
         The first round, whose gradient and information give a better step than those
         of the log-likelihood there.
+    is_curvature : bool, default True
+        Whether the expected information is the curvature of the log-likelihood, as of a
+        canonical link. By another one each step leaves a share of the way, of skewed
+        responses most of it: then the curvature follows from the gradients' changes.
 
     Raises
     ------
@@ -238,21 +244,23 @@ def maximised(
             found, n_iter = evaluate(theta), n_iter + 1
             H = _information(found)
             # Such a search may go to infinity in steps that end by themselves.
-            if penalty is None and _has_vanished(H, _information(first)):
-                raise _separated(theta, names)
+            full = _information(first)
+            if penalty is None and _has_vanished(H, full):
+                least = scipy.linalg.eigh(H, full, subset_by_index=[0, 0])[1]
+                raise _separated(least[:, 0], names)
             continue
         shorter = np.abs(step).max() < _SHORTER * length
         # Steps by an approximate information shorten more slowly near a maximum, too.
-        if shorter or found.information is None:
+        if shorter or found.information is None or not is_curvature:
             steady = 0
         else:
             steady += gain < _GAIN
         length = np.abs(step).max()
         if steady == _STEADY:
-            raise _separated(theta, names)
+            raise _separated(step, names)
         # With less, the probability of every row's own class is above one half.
         if of_classes and penalty is None and found.deviance < 2.0 * np.log(2.0):
-            raise _separated(theta, names)
+            raise _separated(step, names)
         share, before, trial = 1.0, objective(found, theta), theta
         here = found
         for _ in range(_HALVINGS):
@@ -263,7 +271,9 @@ def maximised(
             if objective(found, trial) <= before + _ROUNDING * abs(before):
                 break
             share /= 2
-        if found.information is None:
+        # The gradient of a start is another one, of which no change follows.
+        began = here is first and evaluate_start is not None
+        if found.information is None or not (is_curvature or began):
             H = _updated(H, trial - theta, here.gradient - found.gradient)
         else:
             H = found.information
@@ -308,13 +318,15 @@ def _too_few(max_iter: int, gain: float, tol: float) -> ConvergenceError:
     )
 
 
-def _separated(theta: Float[Array, " k"], names: Sequence[str]) -> DataError:
-    worst = names[int(np.abs(theta).argmax())]
+def _separated(direction: Float[Array, " k"], names: Sequence[str]) -> DataError:
+    # What moves by about as much in every step is on the way to infinity.
+    worst = names[int(np.abs(direction).argmax())]
     return DataError(
         f"The responses are separated: some combination of columns, {worst!r} "
-        f"foremost, predicts them without error, so that no finite coefficients are "
-        f"the most likely. Leave columns out, or use LogisticRegression with a penalty "
-        f"(C)."
+        f"foremost, predicts them, or those of some rows, without error, so that no "
+        f"finite coefficients are the most likely: a category without a response of "
+        f"one kind does so. Leave columns out, merge rare categories (min_frequency), "
+        f"or use LogisticRegression with a penalty (C)."
     )
 
 

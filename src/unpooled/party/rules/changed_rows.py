@@ -63,14 +63,20 @@ class ChangedRows:
         ----------
         planned : bool, default False
             Whether the numbers of the view's transforms are placeholders.
+
+        Raises
+        ------
+        Refusal
+            As "changed_rows", with the rule that they break for the silo's log.
         """
-        leaves = [one for one in step.leaves.values() if one.noise is None]
-        if not leaves:
+        if not any(one.noise is None for one in step.leaves.values()):
             return
         for version, new in self._came(view):
-            for declared in leaves:
-                self._policy.check_features(declared, len(view.columns), new.n_rows)
-            self._judge(step, view, new, version, planned=planned)
+            try:
+                self._judge(step, view, new, version, planned=planned)
+            except Refusal as broken:
+                detail = f"By {broken.rule}. {broken.detail}".rstrip()
+                raise Refusal("changed_rows", detail) from None
 
     def of_step(self, step: Step, view: View) -> list[View]:
         """Return a view for each earlier version: the rows that came, and no others.
@@ -96,6 +102,9 @@ class ChangedRows:
     def _judge(
         self, step: Step, view: View, new: View, version: str, *, planned: bool
     ) -> None:
+        for one in step.leaves.values():
+            if one.noise is None:
+                self._policy.check_features(one, len(view.columns), new.n_rows)
         declared = [*step.declared.values(), *step.takes.values()]
         label = view.table.label
         by_class = "y" in step.reads and any("c" in d.axes.split() for d in declared)

@@ -27,6 +27,7 @@ from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.row_digests import row_digests
 from unpooled.party.views.view import View
+from unpooled.protocol.declaration import FEATURE_AXES, ROW_AXES
 from unpooled.protocol.message import digest
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step
@@ -136,12 +137,20 @@ def tells_pairs(step: Step, p: int) -> bool:
     Noise hides any one row, also one that carries a direction. Products with a few
     directions of very many columns tell as few numbers of such a row.
     """
-    # As ``image`` (p, l) of directions ``V`` (p, l), by the covariance.
-    directions = {a.axes for a in step.takes.values() if len(a.axes.split()) == 2}
-    few = p <= _MOST_FACTORISED
+    directions = set[str]()
+    # Without rows there is nothing to multiply: totals alone have been judged before.
+    if p <= _MOST_FACTORISED and {"X", "cells", "kept"} & set(step.reads):
+        # As ``image`` (p, l) of directions ``V`` (p, l), by the covariance; but sums by
+        # groups (g, p) about means (g, p) multiply no two columns.
+        directions = {
+            taken.axes
+            for taken in step.takes.values()
+            if len(letters := taken.axes.split()) == 2
+            and letters[0] in FEATURE_AXES | ROW_AXES
+        }
     return any(
         declared.noise is None
-        and (declared.pairs_features or (few and declared.axes in directions))
+        and (declared.pairs_features or declared.axes in directions)
         for declared in step.leaves.values()
     )
 

@@ -20,7 +20,7 @@ itself are left out: as they are they were refused.
 import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, final
 from weakref import WeakKeyDictionary
@@ -203,12 +203,9 @@ def _multiplied(step: Step, view: View) -> list[Multiplied]:
 
 
 def _multiplies(step: Step, p: int) -> bool:
-    """Whether a step releases products of columns, and not their sums by groups."""
+    """Whether a step releases products of columns, and not entries for people alone."""
     leaves = [d for d in step.leaves.values() if d.noise is None]
-    # Of directions as those of `tells_pairs`, (p, l), and not of groups, (g, p).
-    with_directions = [d for d in leaves if d.letters[0:1] == ("p",) and d.letters[1:]]
-    products = with_directions or any(d.pairs_features for d in leaves)
-    return bool(products) and tells_pairs(step, p)
+    return tells_pairs(step, p) and any(d.level != "row" for d in leaves)
 
 
 def tells_classes(step: Step, table: Table) -> bool:
@@ -296,7 +293,7 @@ def indicators(
     label_name = table.label if label else None
     names = [*sorted(coded), *([] if label_name is None else [label_name])]
     counts = {name: Counter[object]() for name in names}
-    for block in table.blocks((), names):
+    for block in _blocks(table, (), names):
         for name in names:
             counts[name].update(block.extra[name].tolist())
     found = list[Indicator]()
@@ -322,11 +319,25 @@ def indicator_cells(block: Block, made: Sequence[Indicator]) -> Float[Array, "n 
     return cells
 
 
+def _blocks(
+    table: Table, plain: Sequence[str], extra: Sequence[str]
+) -> Iterator[Block]:
+    """Yield columns, and others beside them: of categories as studies read them.
+
+    So a name of one row, which is merged with another, stands for no direction.
+    """
+    coded = [name for name in extra if name in table.categorical]
+    others, k = [name for name in extra if name not in coded], len(plain)
+    for block in table.blocks([*plain, *coded], others):
+        codes = dict(zip(coded, block.X[:, k:].T, strict=True))
+        yield replace(block, X=block.X[:, :k], extra={**block.extra, **codes})
+
+
 def _rows(
     table: Table, plain: Sequence[str], made: Sequence[Indicator]
 ) -> Iterator[Float[Array, "n p"]]:
     extra = sorted({name for name, _ in made})
-    for block in table.blocks(plain, extra):
+    for block in _blocks(table, plain, extra):
         X = np.hstack([block.X, indicator_cells(block, made)])
         # The step that reads infinite cells is refused by a rule of its own.
         X[np.isinf(X)] = np.nan

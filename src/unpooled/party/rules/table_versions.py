@@ -104,7 +104,8 @@ class TableVersions:
                 found.append(self._change(table, other))
         for change in found:
             if change and 0 < change.n_rows < self._policy.min_changed_rows:
-                raise Refusal("min_changed_rows")
+                # Whatever is asked, the verdict is about this version of the table.
+                raise Refusal("min_changed_rows", about=["version", name])
 
     def overlaps(self, table: Table, name: str) -> bool:
         """Whether a table has a row of a version, or cannot be compared with it."""

@@ -47,8 +47,8 @@ class RefusedColumns(Refusal):
     """
 
     def __init__(self, rule: str, columns: Sequence[str], about: Any = None) -> None:
-        super().__init__(rule)
-        self.columns, self.about = tuple(columns), about
+        super().__init__(rule, about=about)
+        self.columns = tuple(columns)
 
 
 @final
