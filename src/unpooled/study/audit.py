@@ -181,11 +181,12 @@ def _models(path: Path, state: RunState) -> str:
             raise StudyError(f"{name} is missing.")
         if digest((path / name).read_bytes()) != former:
             raise StudyError(f"{name} was altered after it was written.")
-    noted = (
-        f"{len(known)} files as they were written"
-        if known
-        else ("a run of version 0.1, which did not note their digests")
-    )
+    if known:
+        noted = f"{len(known)} files as they were written"
+    elif state.done:
+        noted = "a run of version 0.1, which did not note their digests"
+    else:
+        noted = "their digests are noted once the run is complete"
     return f"{len(fitted)} models of the study's steps; {noted}."
 
 

@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Any, final
 
 from nvflare.apis.event_type import EventType
-from nvflare.apis.fl_constant import FLContextKey
+from nvflare.apis.fl_constant import FLContextKey, SystemComponents
 from nvflare.apis.job_launcher_spec import (
     JobHandleSpec,
     JobProcessArgs,
@@ -199,6 +199,15 @@ class ServerLauncher(StandbyLauncher):
     """Named in a server's kit."""
 
     kind = "server"
+
+    def handle_event(self, event_type: str, fl_ctx: Any) -> None:
+        """Also note, before any job begins, that those of a former process ended."""
+        super().handle_event(event_type, fl_ctx)
+        if event_type == EventType.SYSTEM_BOOTSTRAP:
+            # NVFlare keeps them as running, and calls this nowhere: they would be
+            # listed for ever, could not be stopped, and would not be pruned.
+            runner = fl_ctx.get_engine().get_component(SystemComponents.JOB_RUNNER)
+            runner.update_unfinished_jobs(fl_ctx)
 
     def get_command(self, job_meta: Any, fl_ctx: Any) -> str:
         """Return the command by which NVFlare starts the job's process."""
