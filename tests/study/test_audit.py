@@ -10,9 +10,12 @@ from typer.testing import CliRunner
 
 from server_end import ServerEnd
 from unpooled.cli import app
+from unpooled.errors import StudyError
 from unpooled.ledger import Ledger
 from unpooled.models.files.model_file import load, save
-from unpooled.party.setup.silo_file import make_identity
+from unpooled.party.setup.pinning import trusted_keys, unpin
+from unpooled.party.setup.silo_file import SiloFile, make_identity
+from unpooled.party.setup.silo_init import pin, rotate
 from unpooled.protocol.library_build import library_build
 from unpooled.secure.keys.roster import Roster
 
@@ -145,6 +148,35 @@ def test_a_log_that_was_rolled_back_is_found(finished, run, tmp_path):
     said = audit(run, "--log", copy, code=1)
     assert "sealed by va, but its audit log" in said
     assert str(copy) in said
+
+
+def test_keys_that_were_rotated_are_known_and_revoked_ones_are_named(tmp_path):
+    server = ServerEnd(tmp_path)
+    _, first = server.ask("run", STUDY)
+    silo = SiloFile.from_file(server.silos["va"] / "silo.toml")
+    former = silo.key().public.hex()
+    public = rotate(silo)
+    rosters = {name: local / "roster.toml" for name, local in server.silos.items()}
+    rosters["server"] = server.kit / "local" / "roster.toml"
+    for name in rosters.keys() - {"va"}:
+        pin(rosters[name], [public])
+    _, second = server.ask("run", STUDY.replace('"audited"', '"later"'))
+    assert first is not None
+    assert second is not None
+
+    for place in (first, second):
+        for roster in ([], ["--roster", rosters["server"]]):
+            said = audit(place.path, *roster, "--log", silo.audit)
+            assert "WRONG" not in said
+
+    other = rosters["hungary"]
+    unpin(other, "va")
+    with pytest.raises(StudyError, match=former):
+        first.ledger.verify(trusted_keys(other) | {"va": (silo.key().public,)})
+    (tmp_path / "now.toml").write_text(Roster.from_file(rosters["va"]).to_toml())
+    said = audit(second.path, "--roster", tmp_path / "now.toml", "--log", silo.audit,
+                 code=1)  # fmt: skip
+    assert f"signed with the key {former}, which is none of this silo's" in said
 
 
 def test_an_invented_ledger_needs_a_roster(run, tmp_path):

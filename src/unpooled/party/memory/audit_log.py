@@ -348,9 +348,17 @@ class AuditLog:
                 good = good and entry.record["lines"] == lines
             lines = lines + 1 if entry.kind == "line" else 0
             if not good:
+                what = f"Entry {entry.number} of the audit log {self.path} is"
+                if is_signed(entry, None):
+                    key = entry.signature[:64]
+                    raise StudyError(
+                        f"{what} signed with the key {key}, which is none of this "
+                        f"silo's on the roster. If the silo had it before it made a "
+                        f"new identity: unpooled silo log --verify --former-key {key}",
+                        rule="audit_log",
+                    )
                 raise StudyError(
-                    f"Entry {entry.number} of the audit log {self.path} is not signed "
-                    f"by this silo as it is written there.",
+                    f"{what} not signed by this silo as it is written there.",
                     rule="audit_log",
                 )
         for study in self.studies():
