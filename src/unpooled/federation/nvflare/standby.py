@@ -60,7 +60,7 @@ from nvflare.utils.job_launcher_utils import (
 
 from unpooled.federation.nvflare.connected_cell import connected_cells
 from unpooled.federation.nvflare.jobs import CONTROLLER, EXECUTOR
-from unpooled.federation.nvflare.startup_kits import LARGE_BLOCKS
+from unpooled.federation.nvflare.startup_kits import MALLOC
 from unpooled.posix import ended_copies, forked, kill_copy
 from unpooled.protocol.library_build import is_installed, library_build
 
@@ -304,7 +304,7 @@ class Standby:
                 stdin=theirs.fileno(),
                 start_new_session=True,
                 # Jobs compute, and use large blocks again and again.
-                env={k: v for k, v in os.environ.items() if k != LARGE_BLOCKS},
+                env={k: v for k, v in os.environ.items() if MALLOC.get(k) != v},
             )
         # Jobs are begun in the order in which they are handed over.
         self._given = deque[JobProcess]()
