@@ -323,6 +323,10 @@ class AuditLog:
         if record not in self.notes(kind):
             self._chain.append([(kind, "", record)])
 
+    def check_writable(self) -> None:
+        """Raise a `StudyError` where no entry could be written; none is written now."""
+        self._chain.check_writable()
+
     def verify(self, keys: Sequence[bytes] | None = None) -> bool:
         """Check the file, the chain, its signatures, and every study's ledger.
 
