@@ -1,5 +1,6 @@
 """`unpooled silo init`, `pin` and `check`."""
 
+import sqlite3
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ import pytest
 import kit_folders
 from silo_command import FILE, free_port, kit, public, run, source
 from unpooled.federation.nvflare.hardening import harden
+from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.setup.silo_file import SiloFile
 from unpooled.secure.keys.roster import Roster
 
@@ -135,6 +137,28 @@ def test_check_shows_cells_that_a_plan_would_say_no_for(kit, source, tmp_path):
     assert "5 rows in" in told
     assert 'of 200 there (where = "age <= 50", unlabelled = "drop")' in told
     assert "infinite" not in told
+
+
+def test_check_says_that_nothing_could_leave(kit, source, monkeypatch):
+    run("silo", "init", "--kit", kit, "--source", source, "--label", "num")
+    log = SiloFile.of_kit(kit).audit
+    log.parent.mkdir(exist_ok=True)
+    AuditLog(log).close()
+    usage = type("Usage", (), {"free": 10_000_000})
+    with monkeypatch.context() as patched:
+        patched.setattr("unpooled.desk.health.shutil.disk_usage", lambda _: usage)
+        told = run("silo", "check", "--kit", kit, "--offline")
+    assert "Disk: 10.0 MB free. The log has" in told
+    assert "Make room" in told
+
+    connect = sqlite3.connect
+
+    def read_only(path, **more):
+        return connect(f"file:{path}?mode=ro", uri=True, **more)
+
+    monkeypatch.setattr("unpooled.party.memory.hash_chain.sqlite3.connect", read_only)
+    told = run("silo", "check", "--kit", kit, "--offline", code=1)
+    assert "cannot be used: attempt to write a readonly database" in told
 
 
 def test_check_never_shows_keys_or_passwords(kit, source):

@@ -8,6 +8,7 @@ import unpooled.desk.health as health
 from audit_command import Consortium
 from silo_command import kit, run, source
 from unpooled.party.setup.silo_file import SiloFile
+from unpooled.party.setup.silo_init import rotate
 
 # Fixtures of another module.
 __all__ = ["kit", "source"]
@@ -97,4 +98,13 @@ def test_a_log_under_another_key_is_not_intact(tmp_path):
     found = health.log_finding(silo)
 
     assert not found.good
-    assert "is not signed by this silo" in found.text or "same key" in found.text
+    assert "is none of this silo's" in found.text or "same key" in found.text
+
+
+def test_a_log_is_intact_after_the_key_was_rotated(tmp_path):
+    heart = Consortium(tmp_path)
+    heart.fit()
+    silo = heart.silo("rome")
+    rotate(silo)
+
+    assert health.log_finding(silo).good

@@ -32,6 +32,7 @@ from integration.mishaps import (
 )
 from integration.rows import SILOS, write_rows
 from unpooled.errors import AggregationError, ReleaseRefusedError, UnpooledError
+from unpooled.federation.nvflare.submission import is_over, submission
 from unpooled.party.memory.audit_log import AuditLog
 
 # Long enough that something can happen between two rounds.
@@ -191,6 +192,11 @@ def test_the_server_restarts(consortium, undisturbed):
     finally:
         # The silos find it again by themselves.
         consortium.start("server")
+    with submission(consortium.coordinator) as session:
+        left = [job for job in session.jobs() if job["name"] == study.name]
+    # NVFlare itself lists it as running from then on.
+    assert left
+    assert all(is_over(job["status"]) for job in left)
 
     done = begin(consortium, study, resume=True)
 

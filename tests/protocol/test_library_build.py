@@ -99,6 +99,35 @@ def test_a_study_may_list_it_and_plan_and_ledger_have_it(tmp_path):
     assert set(place.ledger.libraries.values()) == {(OTHER,)}
 
 
+@pytest.mark.parametrize("listed", [False, True])
+def test_a_study_is_not_continued_by_another_build(tmp_path, monkeypatch, listed):
+    """Also where all ends were upgraded, unless the study's text lists the former."""
+    server = ServerEnd(tmp_path)
+    former = library_build()
+    more = f'versions = ["{former}"]' if listed else ""
+    text = STUDY.format(more=more).replace(
+        "[outputs]", '[[steps]]\nmodel = "StandardScaler"\n[outputs]'
+    )
+    server.dies_after(2)
+    server.ask("run", text)
+    server.dies_after(None)
+    monkeypatch.setattr(unpooled, "__version__", "9.9.9")
+    library_build.cache_clear()
+    try:
+        outcome, place = server.ask("resume", text)
+    finally:
+        library_build.cache_clear()
+
+    assert place is not None
+    if listed:
+        assert outcome["error"] is None
+        return
+    reason = error_of(outcome["error"])
+    assert reason.rule == "version"
+    assert f"builds was begun with unpooled {former}, and the server" in str(reason)
+    assert not place.state.resumed
+
+
 @pytest.mark.parametrize("build", [OTHER, None])
 def test_a_silo_refuses_a_coordinator_of_another_build(tmp_path, monkeypatch, build):
     """Also a coordinator that does not compare the silos' builds, or states none."""

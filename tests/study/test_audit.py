@@ -1,5 +1,6 @@
 """`unpooled audit`: any edit of a run's folder is found, and nothing else is."""
 
+import contextlib
 import json
 import shutil
 import sqlite3
@@ -9,9 +10,13 @@ from typer.testing import CliRunner
 
 from server_end import ServerEnd
 from unpooled.cli import app
+from unpooled.errors import StudyError
 from unpooled.ledger import Ledger
 from unpooled.models.files.model_file import load, save
-from unpooled.party.setup.silo_file import make_identity
+from unpooled.party.setup.pinning import trusted_keys, unpin
+from unpooled.party.setup.silo_file import SiloFile, make_identity
+from unpooled.party.setup.silo_init import pin, rotate
+from unpooled.protocol.library_build import library_build
 from unpooled.secure.keys.roster import Roster
 
 STUDY = """\
@@ -128,8 +133,10 @@ def test_a_ledger_cut_off_and_chained_anew_differs_from_the_logs(finished, run):
 
 def test_a_log_that_was_rolled_back_is_found(finished, run, tmp_path):
     copy = tmp_path / "audit.sqlite"
-    shutil.copy(finished[1]["va"], copy)
     database = sqlite3.connect(copy)
+    # Not as a file: its last entries may still be beside it, in SQLite's own log.
+    with contextlib.closing(sqlite3.connect(finished[1]["va"])) as log:
+        log.backup(database)
     database.execute("DROP TRIGGER entries_remain")
     (last,) = database.execute("SELECT MAX(number) FROM entries WHERE kind = 'round'")
     database.execute("DELETE FROM entries WHERE number >= ?", last)
@@ -141,6 +148,35 @@ def test_a_log_that_was_rolled_back_is_found(finished, run, tmp_path):
     said = audit(run, "--log", copy, code=1)
     assert "sealed by va, but its audit log" in said
     assert str(copy) in said
+
+
+def test_keys_that_were_rotated_are_known_and_revoked_ones_are_named(tmp_path):
+    server = ServerEnd(tmp_path)
+    _, first = server.ask("run", STUDY)
+    silo = SiloFile.from_file(server.silos["va"] / "silo.toml")
+    former = silo.key().public.hex()
+    public = rotate(silo)
+    rosters = {name: local / "roster.toml" for name, local in server.silos.items()}
+    rosters["server"] = server.kit / "local" / "roster.toml"
+    for name in rosters.keys() - {"va"}:
+        pin(rosters[name], [public])
+    _, second = server.ask("run", STUDY.replace('"audited"', '"later"'))
+    assert first is not None
+    assert second is not None
+
+    for place in (first, second):
+        for roster in ([], ["--roster", rosters["server"]]):
+            said = audit(place.path, *roster, "--log", silo.audit)
+            assert "WRONG" not in said
+
+    other = rosters["hungary"]
+    unpin(other, "va")
+    with pytest.raises(StudyError, match=former):
+        first.ledger.verify(trusted_keys(other) | {"va": (silo.key().public,)})
+    (tmp_path / "now.toml").write_text(Roster.from_file(rosters["va"]).to_toml())
+    said = audit(second.path, "--roster", tmp_path / "now.toml", "--log", silo.audit,
+                 code=1)  # fmt: skip
+    assert f"signed with the key {former}, which is none of this silo's" in said
 
 
 def test_an_invented_ledger_needs_a_roster(run, tmp_path):
@@ -157,6 +193,19 @@ def test_an_invented_ledger_needs_a_roster(run, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_run_that_was_interrupted_has_no_digests_yet(tmp_path):
+    server = ServerEnd(tmp_path)
+    server.dies_after(3)
+    _, place = server.ask("run", STUDY)
+    assert place is not None
+
+    said = audit(place.path)
+
+    assert "not complete, 1 steps finished" in said
+    assert "their digests are noted once the run is complete" in said
+    assert "WRONG" not in said
+
+
 def test_an_edited_model_is_found(finished, run):
     path = run / "models" / "02-pca.unpooled"
     model = load(path)
@@ -196,7 +245,10 @@ def test_an_edited_report_is_found(run, known):
 def test_a_report_of_other_programs_is_of_this_ledger_or_not(run):
     (run / "digests.json").unlink()
     path = run / "report.html"
-    text = path.read_text().replace("<dt>numpy</dt><dd>", "<dt>numpy</dt><dd>0.")
+    written = path.read_text()
+    # Such as another source of this library under the same version.
+    text = written.replace(f"<dd>{library_build()}<", "<dd>0.9.0+0123456789abcdef<")
+    assert text != written
     path.write_text(text)
     assert "Other versions of programs wrote it" in audit(run)
     ledger = Ledger.from_json((run / "ledger.jsonl").read_text())

@@ -152,16 +152,22 @@ def check(kit: Kit = Path(), offline: Offline = False) -> None:
     Nothing about rows leaves the silo.
     """
     from unpooled.cli.silo_check import show_silo
+    from unpooled.desk.health import disk_finding
     from unpooled.federation.nvflare.hardening import check_hardened
     from unpooled.federation.nvflare.startup_kits import (
         check_connection,
         expires_soon,
         expiry_of,
     )
+    from unpooled.party.memory.audit_log import AuditLog
     from unpooled.party.setup.silo_file import SiloFile
 
     silo = SiloFile.of_kit(kit)
     show_silo(console(), silo)
+    if silo.audit.exists():
+        AuditLog(silo.audit).check_writable()
+    if not (disk := disk_finding(silo)).good:
+        say(f"Disk: {disk.text}")
     if offline:
         return
     check_hardened(kit)

@@ -11,9 +11,9 @@ from unpooled.errors import UnpooledError
 from unpooled.federation.nvflare.hardening import check_hardened
 from unpooled.federation.nvflare.startup_kits import check_connection, expiry_of
 from unpooled.party.memory.audit_log import AuditLog
+from unpooled.party.setup.pinning import trusted_keys
 from unpooled.party.setup.silo_file import SiloFile
 from unpooled.results.formats import byte_size, counted
-from unpooled.secure.keys.roster import Roster
 
 # Days before its end from which a certificate is a warning.
 _SOON = 30
@@ -47,9 +47,9 @@ def log_finding(silo: SiloFile) -> Finding:
     if not silo.audit.exists():
         return Finding(what, "There is no log yet: this silo took part in no study.")
     try:
-        # The key that is pinned: who looks here may not have the private one.
+        # The keys that are pinned: who looks here may not have the private one.
         journal = AuditLog(silo.audit)
-        journal.verify([Roster.from_file(silo.roster)[silo.name]])
+        journal.verify(trusted_keys(silo.roster)[silo.name])
         n = len(journal.entries())
         journal.close()
     except (UnpooledError, KeyError) as wrong:

@@ -175,12 +175,19 @@ class Ledger(Sequence[Release]):
                 )
             for party in line.parties:
                 try:
-                    _check_seal(line, party, counts, identities)
-                except (InvalidSignature, ValueError, KeyError) as wrong:
+                    _check_seal(line, party, counts)
+                except (InvalidSignature, ValueError) as wrong:
                     raise StudyError(
                         f"Line {number} of the ledger ({line.step}, {line.name}) is "
                         f"not sealed by {party} as written here."
                     ) from wrong
+                if identities is not None and not _is_trusted(line, party, identities):
+                    raise StudyError(
+                        f"Line {number} of the ledger ({line.step}, {line.name}) is "
+                        f"sealed with the key {line.seals[party].key}, which is not "
+                        f"{party}'s on the roster, and none that it had before. Was "
+                        f"that key revoked? Otherwise the ledger is invented."
+                    )
         return True
 
     @property
@@ -250,12 +257,7 @@ def _chained(head: str, record: dict[str, Any]) -> str:
     return hashlib.sha256(head.encode() + canonical(record)).hexdigest()
 
 
-def _check_seal(
-    line: Release,
-    party: str,
-    counts: dict[tuple[str, str], int],
-    identities: Identities | None,
-) -> None:
+def _check_seal(line: Release, party: str, counts: dict[tuple[str, str], int]) -> None:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
     seal = line.seals[party]
@@ -263,12 +265,13 @@ def _check_seal(
     if seal.sequence != expected:
         raise ValueError(f"line {expected} of this party is missing")
     counts[party, seal.key] = expected + 1
-    key = bytes.fromhex(seal.key)
-    if identities is not None:
-        trusted = identities[party]
-        if key not in ((trusted,) if isinstance(trusted, bytes) else trusted):
-            raise ValueError("another key than the one trusted")
-    Ed25519PublicKey.from_public_bytes(key).verify(
+    Ed25519PublicKey.from_public_bytes(bytes.fromhex(seal.key)).verify(
         bytes.fromhex(seal.signature),
         line.statement(party, seal.sequence, seal.digest, seal.library),
     )
+
+
+def _is_trusted(line: Release, party: str, identities: Identities) -> bool:
+    trusted = identities.get(party, ())
+    trusted = (trusted,) if isinstance(trusted, bytes) else trusted
+    return bytes.fromhex(line.seals[party].key) in trusted

@@ -29,6 +29,7 @@ from unpooled.ledger import Ledger
 from unpooled.models.files.model_file import save
 from unpooled.party.memory.kept_arrays import KeptStore
 from unpooled.party.party import Party
+from unpooled.protocol.library_build import is_allowed, library_build
 from unpooled.study.evaluation import Evaluation, evaluate, with_evaluation
 from unpooled.study.further_results import add_further_results
 from unpooled.study.model_updates import with_earlier
@@ -162,6 +163,7 @@ def resume(
             if not results_written(place):
                 write_results(place, facts_of_run(place), pictures=study.report)
             return result_of(study, place)
+        _check_begun_by(study, place)
         study = with_earlier(study, path)
         join = assemble or partial(simulated_federation, study)
         federation, parties = join(place.ledger, place.next_round)
@@ -345,6 +347,26 @@ def _check_same(study: StudyFile, place: RunFolder) -> None:
             raise StudyError(
                 f"The file of step {step.name} in {place.path / 'models'} holds a "
                 f"{type(model).__name__}, not the {step.model} that was fitted."
+            )
+
+
+def _check_begun_by(study: StudyFile, place: RunFolder) -> None:
+    """Refuse to continue what silos began under another build of the library.
+
+    Two ends of different builds may compute different things under one declaration; so
+    may the two halves of a study. Whoever simulates silos has one library for all.
+    """
+    if place.state.simulated:
+        return
+    builds = {build for own in place.ledger.libraries.values() for build in own}
+    for build in sorted(builds):
+        if not is_allowed(build, study.versions):
+            raise StudyError(
+                f"The study {study.name} was begun with unpooled {build or '0.1'}, "
+                f"and the server now has {library_build()}. Install the former at all "
+                f"ends to continue it, or run the study from its beginning under "
+                f"another name.",
+                rule="version",
             )
 
 

@@ -36,7 +36,7 @@ from unpooled.federation.nvflare.standby import (
     SiloLauncher,
     Standby,
 )
-from unpooled.federation.nvflare.startup_kits import LARGE_BLOCKS, environment
+from unpooled.federation.nvflare.startup_kits import MALLOC, environment
 
 pytestmark = pytest.mark.slow
 
@@ -177,16 +177,17 @@ class Message:
     future: "Message"
 
 
-def test_processes_of_jobs_use_large_blocks_as_the_system_does(kit, monkeypatch):
-    """The kit's own process gives each back, which computing would make slow."""
-    monkeypatch.setenv(LARGE_BLOCKS, environment()[LARGE_BLOCKS])
+def test_processes_of_jobs_use_memory_as_the_system_does(kit, monkeypatch):
+    """The kit's own process gives blocks back, which computing would make slow."""
+    for name in MALLOC:
+        monkeypatch.setenv(name, environment()[name])
     standby = Standby("silo")
     theirs = Path(f"/proc/{standby.process.pid}/environ").read_bytes().split(b"\0")
     standby.process.kill()
 
     names = {line.partition(b"=")[0].decode() for line in theirs}
     assert "PYTHONPATH" in names
-    assert LARGE_BLOCKS not in names
+    assert names.isdisjoint(MALLOC)
 
 
 def test_it_has_no_threads_that_a_copy_would_miss(kit, monkeypatch):

@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Any, final
 
 from nvflare.apis.event_type import EventType
-from nvflare.apis.fl_constant import FLContextKey
+from nvflare.apis.fl_constant import FLContextKey, SystemComponents
 from nvflare.apis.job_launcher_spec import (
     JobHandleSpec,
     JobProcessArgs,
@@ -60,7 +60,7 @@ from nvflare.utils.job_launcher_utils import (
 
 from unpooled.federation.nvflare.connected_cell import connected_cells
 from unpooled.federation.nvflare.jobs import CONTROLLER, EXECUTOR
-from unpooled.federation.nvflare.startup_kits import LARGE_BLOCKS
+from unpooled.federation.nvflare.startup_kits import MALLOC
 from unpooled.posix import ended_copies, forked, kill_copy
 from unpooled.protocol.library_build import is_installed, library_build
 
@@ -200,6 +200,15 @@ class ServerLauncher(StandbyLauncher):
 
     kind = "server"
 
+    def handle_event(self, event_type: str, fl_ctx: Any) -> None:
+        """Also note, before any job begins, that those of a former process ended."""
+        super().handle_event(event_type, fl_ctx)
+        if event_type == EventType.SYSTEM_BOOTSTRAP:
+            # NVFlare keeps them as running, and calls this nowhere: they would be
+            # listed for ever, could not be stopped, and would not be pruned.
+            runner = fl_ctx.get_engine().get_component(SystemComponents.JOB_RUNNER)
+            runner.update_unfinished_jobs(fl_ctx)
+
     def get_command(self, job_meta: Any, fl_ctx: Any) -> str:
         """Return the command by which NVFlare starts the job's process."""
         return _command(fl_ctx, get_server_job_args())
@@ -295,7 +304,7 @@ class Standby:
                 stdin=theirs.fileno(),
                 start_new_session=True,
                 # Jobs compute, and use large blocks again and again.
-                env={k: v for k, v in os.environ.items() if k != LARGE_BLOCKS},
+                env={k: v for k, v in os.environ.items() if MALLOC.get(k) != v},
             )
         # Jobs are begun in the order in which they are handed over.
         self._given = deque[JobProcess]()

@@ -30,9 +30,17 @@ _PATIENCE = 10.0  # seconds for a connection to the server
 # Days before the end of a certificate in which it is told.
 EXPIRES_SOON = 30.0
 _LOCK = ".running"
-# glibc's name of the size above which a block of memory is mapped on its own. Unless it
-# is set, glibc raises it to the size of the largest block so far.
-LARGE_BLOCKS = "MALLOC_MMAP_THRESHOLD_"
+# How glibc manages the memory of a kit's own process, which only passes messages on.
+# The processes of jobs, which compute, have glibc's defaults.
+MALLOC = {
+    # The size above which a block of memory is mapped on its own, and given back to the
+    # system, so that a message leaves no hole. Unless it is set, glibc raises it to the
+    # size of the largest block so far.
+    "MALLOC_MMAP_THRESHOLD_": str(2**17),
+    # Blocks that each thread keeps for itself: none. NVFlare adds threads over dozens
+    # of studies, and what they keep pins memory beside it: 7 % more after 30 studies.
+    "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0",
+}
 _LINE = re.compile(r"^\s*exec python3 (-u -m nvflare\.private\.\S+ .*)$", re.MULTILINE)
 
 
@@ -378,8 +386,7 @@ def environment() -> dict[str, str]:
         **os.environ,
         # As in NVFlare's own script: less memory is held idle between rounds.
         "MALLOC_ARENA_MAX": os.environ.get("MALLOC_ARENA_MAX", "4"),
-        # A message that was passed on is given back to the system, and leaves no hole.
-        LARGE_BLOCKS: os.environ.get(LARGE_BLOCKS, str(2**17)),
+        **{name: os.environ.get(name, value) for name, value in MALLOC.items()},
         # Modules are imported from installed packages, never from the working folder.
         "PYTHONSAFEPATH": "1",
     }

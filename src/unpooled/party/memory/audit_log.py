@@ -323,6 +323,10 @@ class AuditLog:
         if record not in self.notes(kind):
             self._chain.append([(kind, "", record)])
 
+    def check_writable(self) -> None:
+        """Raise a `StudyError` where no entry could be written; none is written now."""
+        self._chain.check_writable()
+
     def verify(self, keys: Sequence[bytes] | None = None) -> bool:
         """Check the file, the chain, its signatures, and every study's ledger.
 
@@ -348,9 +352,17 @@ class AuditLog:
                 good = good and entry.record["lines"] == lines
             lines = lines + 1 if entry.kind == "line" else 0
             if not good:
+                what = f"Entry {entry.number} of the audit log {self.path} is"
+                if is_signed(entry, None):
+                    key = entry.signature[:64]
+                    raise StudyError(
+                        f"{what} signed with the key {key}, which is none of this "
+                        f"silo's on the roster. If the silo had it before it made a "
+                        f"new identity: unpooled silo log --verify --former-key {key}",
+                        rule="audit_log",
+                    )
                 raise StudyError(
-                    f"Entry {entry.number} of the audit log {self.path} is not signed "
-                    f"by this silo as it is written there.",
+                    f"{what} not signed by this silo as it is written there.",
                     rule="audit_log",
                 )
         for study in self.studies():

@@ -228,6 +228,12 @@ class HashChain:
         if answer != ("ok",):
             raise unusable(self._path, f"SQLite found {answer and answer[0]}")
 
+    def check_writable(self) -> None:
+        """Raise a `StudyError` where the file is read-only."""
+        with self._lock, self._transaction():
+            # SQLite begins a transaction on a file that it can only read, too.
+            self._database.execute("DELETE FROM entries WHERE FALSE")
+
     def close(self) -> None:
         """Close the file."""
         with self._lock:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
+from unpooled.models.files.model_file import library_version
 from unpooled.models.model_selection import jackknife_results
 from unpooled.report.facts import SIMULATED, Facts
 from unpooled.report.versions import versions
@@ -57,7 +58,7 @@ def methods(facts: Facts) -> Methods:
         sentences.append(agreement)
     others = [f"{name} {programs[name]}" for name in _PROGRAMS]
     sentences.append(
-        f"Computations used unpooled {programs['unpooled']} with {listed(others)}."
+        f"Computations used unpooled {library_version()} with {listed(others)}."
     )
     return Methods(" ".join(sentences), tuple(works))
 
