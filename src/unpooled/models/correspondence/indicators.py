@@ -25,6 +25,7 @@ from unpooled.models.moments import (
     pooled_mean,
     pooled_scatter,
 )
+from unpooled.models.parameter_checks import whole_number
 from unpooled.models.preprocessing.agreed_categories import local_categories
 from unpooled.models.preprocessing.one_hot_encoder import OneHotEncoder
 from unpooled.protocol.step import derived, public
@@ -156,10 +157,6 @@ def inertia(
     most : int
         The largest rank of C.
     """
-    whole = isinstance(n_components, int | np.integer)
-    if not whole or isinstance(n_components, bool) or not 1 <= n_components <= most:
-        raise DataError(
-            f"n_components={n_components!r}; give a whole number from 1 to {most}, the "
-            f"number of independent columns and categories."
-        )
-    return leading_eigenpairs(C, most, int(n_components))
+    why = ", the number of independent columns and categories"
+    k = whole_number("n_components", n_components, most=most, why=why)
+    return leading_eigenpairs(C, most, k)

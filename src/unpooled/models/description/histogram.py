@@ -35,6 +35,7 @@ from unpooled.models.description.quantiles import (
     inward_values,
     units_of,
 )
+from unpooled.models.parameter_checks import whole_number
 from unpooled.protocol.bounds import Counts
 from unpooled.protocol.step import public, release, summed
 from unpooled.protocol.view_operations import Rows
@@ -207,11 +208,7 @@ class Histogram(FederatedEstimator):
         )
 
     def _fit(self, federation: Federation, y: Any) -> None:
-        k = self.bins
-        if isinstance(k, bool) or not isinstance(k, int) or not 2 <= k <= _MOST_BINS:
-            raise DataError(
-                f"bins={k!r}; choose a whole number from 2 to {_MOST_BINS}."
-            )
+        k = whole_number("bins", self.bins, 2, _MOST_BINS)
         if any(isinstance(one, Rows) for one in federation.operations):
             raise DataError(
                 "Histograms are of all rows: what the counts of two parts of the rows "

@@ -33,6 +33,7 @@ from unpooled.ledger.notebook import pandas_if_installed
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.description import column_quantiles, quantile_comparisons
 from unpooled.models.description.quantiles_results import quantiles_exhibits
+from unpooled.models.parameter_checks import check_choice, whole_number
 from unpooled.models.preprocessing import pooled_lambda, signs_in_secret
 from unpooled.models.preprocessing.pooled_lambda import check_finite
 from unpooled.protocol.bounds import Counts
@@ -346,8 +347,7 @@ def column_values(
     least = check_least(model.min_rows)
     if units is None:
         units = units_of(model.decimals, federation.feature_names)
-    if comparison not in COMPARISONS:
-        raise DataError(f'comparison={comparison!r}; choose "summed" or "mpc".')
+    check_choice("comparison", comparison, COMPARISONS)
     if comparison == "mpc":
         federation.coordinator.begin_computing(model.allow_coordinator_party)
         value, error = quantile_comparisons.compared_quantiles(
@@ -425,12 +425,8 @@ def probabilities_of(probabilities: Any) -> Float[Array, " r"]:
 
 def check_least(min_rows: Any) -> int:
     """Return how many values a bracket has at least; refuse what is no number."""
-    if isinstance(min_rows, bool) or not isinstance(min_rows, int) or min_rows < 1:
-        raise DataError(
-            f"min_rows={min_rows!r}; choose a whole number from 1, where quantiles are "
-            f"single values, up."
-        )
-    return min_rows
+    why = ", where quantiles are single values, up"
+    return whole_number("min_rows", min_rows, why=why)
 
 
 def units_of(decimals: Any, columns: Sequence[str]) -> Float[Array, " p"]:

@@ -82,7 +82,7 @@ from unpooled.models.generalized_eigen.generalized_eigen import (
 )
 from unpooled.models.linear_classifier import LinearClassifier, linear_steps
 from unpooled.models.moments import pooled_scatter
-from unpooled.models.parameter_checks import check_choice
+from unpooled.models.parameter_checks import check_choice, whole_number
 from unpooled.protocol.step import derived, disclosed, public, release
 from unpooled.results.citations import Citation
 
@@ -550,10 +550,9 @@ class LinearDiscriminantAnalysis(
             raise DataError(
                 f'shrinkage={s!r}; choose None, "auto" or a number in [0, 1].'
             )
-        if self.scores not in (None, "coordinator"):
-            raise DataError(f'scores={self.scores!r}; choose None or "coordinator".')
-        if k is not None and not (isinstance(k, int | np.integer) and k >= 1):
-            raise DataError(f"n_components={k!r}; choose a whole number of at least 1.")
+        check_choice("scores", self.scores, (None, "coordinator"))
+        if k is not None:
+            whole_number("n_components", k)
 
     @property
     def _n_features_out(self) -> int:

@@ -35,7 +35,7 @@ from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.factor_analysis.factor_analysis_results import factor_exhibits
 from unpooled.models.moments import pooled_mean, pooled_scatter
-from unpooled.models.parameter_checks import check_choice
+from unpooled.models.parameter_checks import check_choice, whole_number
 from unpooled.protocol.step import derived, public
 from unpooled.results.citations import Citation
 
@@ -225,15 +225,13 @@ class FactorAnalysis(
                 f"min_uniqueness={lower!r}; choose a number above 0 and below 1."
             )
         most = max((k for k in range(1, p) if (p - k) ** 2 >= p + k), default=0)
-        k = self.n_components
-        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-            raise DataError(f"n_components={k!r}; choose a whole number from 1.")
+        k = whole_number("n_components", self.n_components)
         if k > most:
             raise DataError(
                 f"n_components={k}, but the covariances of {p} columns determine at "
                 f"most {most} factors."
             )
-        return int(k)
+        return k
 
     def _set_likelihood(
         self, found: Factors, scale: Float[Array, " p"], k: int

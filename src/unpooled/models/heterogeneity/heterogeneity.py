@@ -49,6 +49,7 @@ from unpooled.models.model_selection.permutation_test import (
     dealt_groups,
 )
 from unpooled.models.moments import MEAN, PRODUCTS, SQUARES, pooled_mean
+from unpooled.models.parameter_checks import whole_number
 from unpooled.protocol.bounds import CauchySchwarz
 from unpooled.protocol.step import public, release, stays, summed
 from unpooled.results.citations import Citation
@@ -658,9 +659,7 @@ def _component_count(k: Any, p: int, m: int) -> int:
         raise DataError("One silo does not differ from others; two are needed.")
     if k is None:
         return min(5, p)
-    if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= p:
-        raise DataError(f"n_components={k!r}; choose a whole number from 1 to {p}.")
-    return int(k)
+    return whole_number("n_components", k, most=p)
 
 
 def _record(test: group_tests.Multivariate) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from unpooled.models.kernel_pca import columns
 from unpooled.models.kernel_pca.kernel import APPROXIMATIONS, Method
 from unpooled.models.kernel_pca.kernel_pca_results import kernel_pca_exhibits
 from unpooled.models.moments import pooled_mean, pooled_scatter
+from unpooled.models.parameter_checks import check_choice, whole_number
 from unpooled.models.pca.spectrum import check_rows_suffice, leading_components
 from unpooled.protocol.step import derived, public
 from unpooled.results.citations import Citation
@@ -480,23 +481,14 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
             "approximation": APPROXIMATIONS,
             "scores": ("coordinator", "parties"),
         }.items():
-            if getattr(self, name) not in allowed:
-                choices = ", ".join(map(repr, allowed))
-                raise DataError(
-                    f"{name}={getattr(self, name)!r}; choose from {choices}."
-                )
+            check_choice(name, getattr(self, name), allowed)
         if self.approximation == "fourier" and self.kernel != "rbf":
             raise DataError(
                 f"kernel={self.kernel!r}: Fourier features approximate rbf alone."
             )
         k, most = self.n_components, self.n_landmarks
-        for name, value in {
-            "n_components": 1 if k is None else k,
-            "n_landmarks": most,
-        }.items():
-            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-            if not whole or value < 1:
-                raise DataError(f"{name}={value!r}; choose a whole number above 0.")
+        whole_number("n_components", 1 if k is None else k)
+        whole_number("n_landmarks", most)
         if self.approximation is not None and k is not None and k > most:
             raise DataError(
                 f"n_components={k}, but the approximation has {most} dimensions; raise "

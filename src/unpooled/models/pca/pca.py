@@ -43,6 +43,7 @@ from unpooled.federation.federation import Federation
 from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator, check_federation, input_names
 from unpooled.models.moments import MEAN, local_scatter, local_squares, pooled_mean
+from unpooled.models.parameter_checks import check_choice
 from unpooled.models.pca import (
     columns,
     components_only,
@@ -641,12 +642,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     def _check_parameters(self, federation: Federation) -> Wanted:
         """Refuse parameters that do not exist or do not go together."""
         solvers = SOLVERS[federation.partition]
-        if self.svd_solver not in ("auto", *solvers):
-            choices = ", ".join(f'"{name}"' for name in solvers)
-            raise DataError(
-                f'svd_solver={self.svd_solver!r}; choose "auto" or {choices} on '
-                f"{federation.partition}."
-            )
+        check_choice("svd_solver", self.svd_solver, ("auto", *solvers))
         if self.privacy is not None:
             GaussianPrivacy.of(self.privacy)
         compression.check_compression(
@@ -671,11 +667,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
             raise DataError(
                 "bits, rank and privacy are about a row partition's scatter."
             )
-        if self.standard_errors not in (True, False, "variances"):
-            raise DataError(
-                f"standard_errors={self.standard_errors!r}; choose True, False or "
-                f'"variances".'
-            )
+        kinds = (True, False, "variances")
+        check_choice("standard_errors", self.standard_errors, kinds)
         if self.standard_errors and (of_rows or federation.partition == "columns"):
             raise DataError(
                 "Standard errors take the exact scatter of a row partition: leave "
@@ -692,10 +685,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
                     f"outliers=True takes all variances, which are computed of up to "
                     f"{ALL_PAIRS} columns; there are {federation.n_features}."
                 )
-        if self.scores not in ("coordinator", "parties", None):
-            raise DataError(
-                f'scores={self.scores!r}; choose "coordinator", "parties" or None.'
-            )
+        check_choice("scores", self.scores, ("coordinator", "parties", None))
         if self.standard_errors and not forms_scatter:
             raise DataError(
                 f'svd_solver="{self.svd_solver}" has no standard errors; choose '

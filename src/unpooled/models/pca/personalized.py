@@ -44,7 +44,7 @@ from unpooled.linalg.settled import is_orthonormal, near, settled
 from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.moments import MEAN, complete, pooled_mean, pooled_scatter
-from unpooled.models.parameter_checks import check_choice
+from unpooled.models.parameter_checks import check_choice, whole_number
 from unpooled.models.pca.pca import projected
 from unpooled.models.pca.personalized_results import personalized_exhibits
 from unpooled.protocol.step import disclosed, kept, public, release, stays, summed
@@ -305,9 +305,7 @@ class PersonalizedPCA(
 
     def _check(self, federation: Federation) -> None:
         for name in ("n_components", "n_own_components", "max_iter"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise DataError(f"{name}={value!r}; choose a whole number from 1.")
+            whole_number(name, getattr(self, name))
         check_choice("solver", self.solver, SOLVERS)
         k, p = self.n_components + self.n_own_components, federation.n_features
         if k > p:

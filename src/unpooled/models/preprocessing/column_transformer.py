@@ -22,6 +22,7 @@ from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.models.base import FederatedEstimator, input_names
 from unpooled.models.files.catalogue import estimator
+from unpooled.models.parameter_checks import check_choice
 from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Exhibit
 
@@ -136,10 +137,7 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
         return Citation(text or "Columns were selected.", tuple(works))
 
     def _fit(self, federation: Federation, y: Any) -> None:
-        if self.remainder not in ("drop", _PASS):
-            raise DataError(
-                f'remainder={self.remainder!r}; choose "drop" or "passthrough".'
-            )
+        check_choice("remainder", self.remainder, ("drop", _PASS))
         chosen = [(model, _columns(of, federation)) for model, of in self.parts()]
         names = [name for _, own in chosen for name in own]
         if twice := sorted({name for name in names if names.count(name) > 1}):

@@ -22,7 +22,8 @@ from unpooled.federation.federation import Federation
 from unpooled.models.base import FederatedEstimator, input_names
 from unpooled.protocol.step import derived, public
 from unpooled.results.citations import Citation
-from unpooled.results.exhibits import Column, Exhibit, Table
+from unpooled.results.exhibits import Column, Exhibit
+from unpooled.results.fitted_attributes import by_column
 
 _KINDS = "0 log, 1 ratio, 2 difference, 3 product, 4 a category"
 
@@ -99,12 +100,8 @@ class DerivedColumns(TransformerMixin, FederatedEstimator):
         self.columns = columns
 
     def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        table = Table(
-            "derived_columns",
-            (Column("Column"), Column("Made of")),
-            [(name, self.columns[name]) for name in self._made()],
-            items="columns",
-        )
+        made = {Column("Made of"): [self.columns[name] for name in self._made()]}
+        table = by_column("derived_columns", self._made(), made)
         text = "Columns that every silo computes of its own rows in the same way."
         return [Exhibit("Derived columns", text, [table])]
 

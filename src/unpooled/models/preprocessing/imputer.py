@@ -41,6 +41,7 @@ from unpooled.models.moments import (
     own_observed,
     pooled_sums,
 )
+from unpooled.models.parameter_checks import check_choice
 from unpooled.models.preprocessing.agreed_categories import (
     local_categories,
     local_values,
@@ -345,10 +346,7 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         )
 
     def _fit(self, federation: Federation, y: Any) -> None:
-        if self.strategy not in STRATEGIES:
-            raise DataError(
-                f"strategy={self.strategy!r}; choose one of {', '.join(STRATEGIES)}."
-            )
+        check_choice("strategy", self.strategy, STRATEGIES)
         if self.strategy in ("mean", "median") and federation.categorical:
             raise DataError(
                 f"{listing(federation.categorical)} hold categories, which have no "

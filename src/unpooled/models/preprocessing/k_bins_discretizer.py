@@ -26,7 +26,7 @@ from unpooled.models.description.quantiles import (
     inward_values,
 )
 from unpooled.models.moments import complete
-from unpooled.models.parameter_checks import check_choice
+from unpooled.models.parameter_checks import check_choice, whole_number
 from unpooled.models.preprocessing.preprocessing_results import discretizer_exhibits
 from unpooled.protocol.step import derived, public, release, summed
 from unpooled.results.citations import Citation
@@ -203,9 +203,7 @@ class KBinsDiscretizer(TransformerMixin, FederatedEstimator):
         )
 
     def _fit(self, federation: Federation, y: Any) -> None:
-        k = self.n_bins
-        if isinstance(k, bool) or not isinstance(k, int) or k < 2:
-            raise DataError(f"n_bins={k!r}; choose a whole number from 2.")
+        k = whole_number("n_bins", self.n_bins, 2)
         check_choice("encode", self.encode, _ENCODINGS)
         check_choice("strategy", self.strategy, _STRATEGIES)
         planned = federation.coordinator.planned

@@ -20,6 +20,7 @@ from unpooled.data.categories import category_code, category_name, coded
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.models.base import FederatedEstimator, input_names
+from unpooled.models.parameter_checks import check_choice
 from unpooled.models.preprocessing.agreed_categories import (
     Categories,
     agreed_categories,
@@ -247,12 +248,8 @@ class OneHotEncoder(CategoryEncoder):
         )
 
     def _fit(self, federation: Federation, y: Any) -> None:
-        if self.drop not in (None, "first", "if_binary"):
-            raise DataError(f'drop={self.drop!r}; choose None, "first" or "if_binary".')
-        if self.handle_unknown not in _UNKNOWN:
-            raise DataError(
-                f"handle_unknown={self.handle_unknown!r}; choose one of {_UNKNOWN}."
-            )
+        check_choice("drop", self.drop, (None, "first", "if_binary"))
+        check_choice("handle_unknown", self.handle_unknown, _UNKNOWN)
         groups = self._find_categories(federation)
         first = {None: [], "first": [1], "if_binary": [2]}[self.drop]
         dropped = [

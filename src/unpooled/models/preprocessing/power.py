@@ -34,6 +34,7 @@ from unpooled.linalg.yeo_johnson import (
 )
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.moments import OBSERVED
+from unpooled.models.parameter_checks import check_choice
 from unpooled.models.preprocessing import (
     pooled_lambda,
     signs_by_totals,
@@ -381,10 +382,7 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         )
 
     def _check_parameters(self) -> None:
-        if self.comparison not in tuple(_COMPARISONS):
-            raise DataError(
-                f'comparison={self.comparison!r}; choose "mpc" or "summed".'
-            )
+        check_choice("comparison", self.comparison, _COMPARISONS)
         if not 2.0**-40 <= self.tol < 1.0:
             raise DataError(
                 f"tol={self.tol!r}; choose between 2^-40, where rounding begins, and 1."

@@ -16,7 +16,6 @@ from sklearn.preprocessing import QuantileTransformer as Twin
 from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array, Float
-from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.description.quantiles import (
@@ -24,6 +23,7 @@ from unpooled.models.description.quantiles import (
     STEPS,
     inward_values,
 )
+from unpooled.models.parameter_checks import check_choice, whole_number
 from unpooled.models.preprocessing.preprocessing_results import quantile_exhibits
 from unpooled.protocol.step import derived, public
 from unpooled.results.citations import Citation
@@ -147,14 +147,8 @@ class QuantileTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstim
         )
 
     def _fit(self, federation: Federation, y: Any) -> None:
-        k = self.n_quantiles
-        if isinstance(k, bool) or not isinstance(k, int) or k < 2:
-            raise DataError(f"n_quantiles={k!r}; choose a whole number from 2.")
-        if self.output_distribution not in _OUTPUTS:
-            raise DataError(
-                f'output_distribution={self.output_distribution!r}; choose "uniform" '
-                f'or "normal".'
-            )
+        k = whole_number("n_quantiles", self.n_quantiles, 2)
+        check_choice("output_distribution", self.output_distribution, _OUTPUTS)
         references = np.linspace(0.0, 1.0, k)
         found = inward_values(self, federation, references)
         # Brackets may overlap.

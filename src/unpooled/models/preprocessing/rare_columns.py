@@ -26,6 +26,7 @@ from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator
+from unpooled.models.parameter_checks import whole_number
 from unpooled.models.preprocessing.preprocessing_results import rare_columns_exhibits
 from unpooled.protocol.step import release, summed
 from unpooled.results.citations import Citation
@@ -127,10 +128,7 @@ class RareColumns(TransformerMixin, FederatedEstimator):
         )
 
     def _fit(self, federation: Federation, y: Any) -> None:
-        if not isinstance(self.min_rows, int | np.integer) or self.min_rows < 1:
-            raise DataError(
-                f"min_rows={self.min_rows!r}; give a whole number of at least 1."
-            )
+        whole_number("min_rows", self.min_rows)
         count, total = moments.pooled_sums(federation)
         mean = total / np.maximum(count, 1)
         powers = federation.sum(local_powers, count=count, mean=mean)
