@@ -6,7 +6,7 @@ round     sums of squares about the means
 round     the scatter S
 """
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, final
 
 import numpy as np
@@ -67,6 +67,7 @@ class Pooled:
     names: tuple[str, ...]
 
 
+@dataclass(eq=False, repr=False)
 class MultipleFactors(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator
 ):
@@ -84,10 +85,10 @@ class MultipleFactors(
         Of the columns of categories.
     """
 
-    eigenvalues_: Float[Array, " k"]
-    explained_inertia_ratio_: Float[Array, " k"]
-    category_coordinates_: Float[Array, "j k"]
-    encoder_: OneHotEncoder
+    eigenvalues_: Float[Array, " k"] = field(init=False)
+    explained_inertia_ratio_: Float[Array, " k"] = field(init=False)
+    category_coordinates_: Float[Array, "j k"] = field(init=False)
+    encoder_: OneHotEncoder = field(init=False)
 
     _missing = True
     _reads_categories = True
@@ -96,16 +97,10 @@ class MultipleFactors(
         component_scores,
     )
 
-    def __init__(
-        self,
-        n_components: Any = 2,
-        *,
-        min_frequency: Any = 5,
-        missing: Any = "category",
-    ) -> None:
-        self.n_components = n_components
-        self.min_frequency = min_frequency
-        self.missing = missing
+    n_components: Any = 2
+    _: KW_ONLY
+    min_frequency: Any = 5
+    missing: Any = "category"
 
     def _fitted_encoder(self, federation: Federation) -> OneHotEncoder:
         """Return an encoder of a view of columns of categories."""

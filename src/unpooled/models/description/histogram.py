@@ -10,6 +10,7 @@ them: the totals are opened in the silos, whose programs all find which bins are
 withheld (`unpooled.linalg.small_cells`), and the coordinator receives what is shown.
 """
 
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, final
 
 import numpy as np
@@ -109,6 +110,7 @@ def found_histogram(
 
 
 @final
+@dataclass(eq=False, repr=False)
 class Histogram(FederatedEstimator):
     """How many values of every column lie in bins of equal widths, over all silos.
 
@@ -176,26 +178,18 @@ class Histogram(FederatedEstimator):
 
     _missing = True
     _steps = STEPS
-    bin_edges_: list[Array]
-    counts_: list[Array]
-    n_missing_: Float[Array, " p"]
-    columns_: list[str]
+    bin_edges_: list[Array] = field(init=False)
+    counts_: list[Array] = field(init=False)
+    n_missing_: Float[Array, " p"] = field(init=False)
+    columns_: list[str] = field(init=False)
     _exhibits = histogram_exhibits
 
-    def __init__(
-        self,
-        bins: int = 10,
-        *,
-        ranges: Any = None,
-        decimals: Any = None,
-        min_rows: int = 10,
-        min_rows_per_class: int = 5,
-    ) -> None:
-        self.bins = bins
-        self.ranges = ranges
-        self.decimals = decimals
-        self.min_rows = min_rows
-        self.min_rows_per_class = min_rows_per_class
+    bins: int = 10
+    _: KW_ONLY
+    ranges: Any = None
+    decimals: Any = None
+    min_rows: int = 10
+    min_rows_per_class: int = 5
 
     def _citation(self) -> Citation:
         return Citation(

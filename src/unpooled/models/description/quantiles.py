@@ -19,7 +19,7 @@ signs, there of λ and here of ranks.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from types import MappingProxyType
 from typing import Any, final
 
@@ -151,6 +151,7 @@ STEPS = (
 
 
 @final
+@dataclass(eq=False, repr=False)
 class Quantiles(FederatedEstimator):
     """Quantiles of every column over all silos.
 
@@ -219,26 +220,18 @@ class Quantiles(FederatedEstimator):
     _missing = True
     _ways = MappingProxyType({"comparison": COMPARISONS})
     _steps = OF_COMPARISONS
-    quantiles_: Float[Array, "r p"]
-    errors_: Float[Array, "r p"]
-    probabilities_: Float[Array, " r"]
-    columns_: list[str]
+    quantiles_: Float[Array, "r p"] = field(init=False)
+    errors_: Float[Array, "r p"] = field(init=False)
+    probabilities_: Float[Array, " r"] = field(init=False)
+    columns_: list[str] = field(init=False)
     _exhibits = quantiles_exhibits
 
-    def __init__(
-        self,
-        probabilities: Any = (0.25, 0.5, 0.75),
-        *,
-        comparison: str = "summed",
-        min_rows: int = 10,
-        decimals: Any = None,
-        allow_coordinator_party: bool = False,
-    ) -> None:
-        self.probabilities = probabilities
-        self.comparison = comparison
-        self.min_rows = min_rows
-        self.decimals = decimals
-        self.allow_coordinator_party = allow_coordinator_party
+    probabilities: Any = (0.25, 0.5, 0.75)
+    _: KW_ONLY
+    comparison: str = "summed"
+    min_rows: int = 10
+    decimals: Any = None
+    allow_coordinator_party: bool = False
 
     def _citation(self) -> Citation:
         how = {

@@ -16,7 +16,8 @@ Jöreskog, Some contributions to maximum likelihood factor analysis, Psychometri
 """
 
 from collections.abc import Mapping
-from typing import Any, final
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, ClassVar, final
 
 import numpy as np
 import scipy.linalg
@@ -55,6 +56,7 @@ def factor_scores(
 
 
 @final
+@dataclass(eq=False, repr=False)
 class FactorAnalysis(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator
 ):
@@ -130,11 +132,11 @@ class FactorAnalysis(
         that sums have.
     """
 
-    components_: Float[Array, "k p"]
-    noise_variance_: Float[Array, " p"]
-    mean_: Float[Array, " p"]
+    components_: Float[Array, "k p"] = field(init=False)
+    noise_variance_: Float[Array, " p"] = field(init=False)
+    mean_: Float[Array, " p"] = field(init=False)
 
-    _estimates: Mapping[str, int | None] = {
+    _estimates: ClassVar[Mapping[str, int | None]] = {
         "components_": 0,
         "noise_variance_": None,
         "explained_variance_ratio_": None,
@@ -142,18 +144,11 @@ class FactorAnalysis(
     _steps = (moments.local_total, moments.local_squares, moments.local_scatter)
     _exhibits = factor_exhibits
 
-    def __init__(
-        self,
-        n_components: Any = 1,
-        *,
-        rotation: str | None = None,
-        kaiser: bool = False,
-        min_uniqueness: Any = 0.005,
-    ) -> None:
-        self.n_components = n_components
-        self.rotation = rotation
-        self.kaiser = kaiser
-        self.min_uniqueness = min_uniqueness
+    n_components: Any = 1
+    _: KW_ONLY
+    rotation: str | None = None
+    kaiser: bool = False
+    min_uniqueness: Any = 0.005
 
     def _needs_variation(self) -> bool:
         return True

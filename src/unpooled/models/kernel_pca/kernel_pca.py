@@ -15,6 +15,7 @@ References
 As of `unpooled.linalg.kernels`.
 """
 
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, final
 
 import numpy as np
@@ -66,6 +67,7 @@ def projected(
 
 
 @final
+@dataclass(eq=False, repr=False)
 class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator):
     """Kernel principal component analysis: the answer of joined columns.
 
@@ -162,11 +164,11 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
         scores alone.
     """
 
-    eigenvalues_: Float[Array, " k"]
-    eigenvectors_: Float[Array, "N k"]
-    score_weights_: Float[Array, "l k"]
-    kernel_means_: Float[Array, " l"]
-    component_indices_: Int[Array, " l"]
+    eigenvalues_: Float[Array, " k"] = field(init=False)
+    eigenvectors_: Float[Array, "N k"] = field(init=False)
+    score_weights_: Float[Array, "l k"] = field(init=False)
+    kernel_means_: Float[Array, " l"] = field(init=False)
+    component_indices_: Int[Array, " l"] = field(init=False)
 
     _partitions = ("rows", "columns")
     _steps = (
@@ -176,28 +178,16 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
     _kept_by_silos = ("eigenvectors_", "score_weights_", "kernel_means_")
     _exhibits = kernel_pca_exhibits
 
-    def __init__(
-        self,
-        n_components: Any = None,
-        *,
-        kernel: str = "rbf",
-        gamma: Any = None,
-        degree: Any = 3,
-        coef0: Any = 1,
-        approximation: str | None = None,
-        n_landmarks: Any = 100,
-        scores: Any = "coordinator",
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.approximation = approximation
-        self.n_landmarks = n_landmarks
-        self.scores = scores
-        self.random_state = random_state
+    n_components: Any = None
+    _: KW_ONLY
+    kernel: str = "rbf"
+    gamma: Any = None
+    degree: Any = 3
+    coef0: Any = 1
+    approximation: str | None = None
+    n_landmarks: Any = 100
+    scores: Any = "coordinator"
+    random_state: Any = None
 
     def _citation(self) -> Citation:
         works = [

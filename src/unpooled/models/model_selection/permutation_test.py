@@ -38,7 +38,7 @@ analysis, Multivariate Behavioral Research 27 (1992).
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, final
 
 import numpy as np
@@ -344,6 +344,7 @@ def _compared(values: Float[Array, "b k"], leads: bool) -> dict[str, Any]:
 
 
 @final
+@dataclass(eq=False, repr=False)
 class PermutationTest(FederatedEstimator):
     """A permutation test of the association that a model describes.
 
@@ -382,23 +383,17 @@ class PermutationTest(FederatedEstimator):
         *(moments.local_total, moments.local_squares, moments.local_scatter),
         *(local_names, local_class_counts),
     )
-    statistic_: Float[Array, " k"]
-    p_value_: Float[Array, " k"]
-    exceeding_: Int[Array, " k"]
-    reference_: Float[Array, " k"]
-    n_components_: int
-    n_samples_: int
+    statistic_: Float[Array, " k"] = field(init=False)
+    p_value_: Float[Array, " k"] = field(init=False)
+    exceeding_: Int[Array, " k"] = field(init=False)
+    reference_: Float[Array, " k"] = field(init=False)
+    n_components_: int = field(init=False)
+    n_samples_: int = field(init=False)
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        n_permutations: Any = 199,
-        random_state: int | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.n_permutations = n_permutations
-        self.random_state = random_state
+    estimator: Any = None
+    _: KW_ONLY
+    n_permutations: Any = 199
+    random_state: int | None = None
 
     def _fit(self, federation: Federation, y: Any) -> None:
         B = self.n_permutations

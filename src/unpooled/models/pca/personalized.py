@@ -26,7 +26,7 @@ Nocedal and Wright, Numerical Optimization, 2nd edition (2006), algorithm 7.4.
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, final
 
 import numpy as np
@@ -152,6 +152,7 @@ def shown_own(kept: Any, *, n_own: int) -> dict[str, Any]:
 
 
 @final
+@dataclass(eq=False, repr=False)
 class PersonalizedPCA(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator
 ):
@@ -242,38 +243,29 @@ class PersonalizedPCA(
     unpooled.CentreBySite : takes away what the silos' means differ in.
     """
 
-    components_: Float[Array, "k p"]
-    explained_variance_: Float[Array, " k"]
-    explained_variance_ratio_: Float[Array, " k"]
-    own_variance_ratio_: float
-    own_components_: Float[Array, "m l p"]
-    own_explained_variance_: Float[Array, "m l"]
-    mean_: Float[Array, " p"]
-    objective_: Float[Array, " t"]
-    n_iter_: int
-    n_samples_: int
+    components_: Float[Array, "k p"] = field(init=False)
+    explained_variance_: Float[Array, " k"] = field(init=False)
+    explained_variance_ratio_: Float[Array, " k"] = field(init=False)
+    own_variance_ratio_: float = field(init=False)
+    own_components_: Float[Array, "m l p"] = field(init=False)
+    own_explained_variance_: Float[Array, "m l"] = field(init=False)
+    mean_: Float[Array, " p"] = field(init=False)
+    objective_: Float[Array, " t"] = field(init=False)
+    n_iter_: int = field(init=False)
+    n_samples_: int = field(init=False)
 
     _steps = (moments.local_total, moments.local_squares, moments.local_scatter)
     _kept_by_silos = ("own_components_", "own_explained_variance_")
     _computed = ("components_", "explained_variance_", "explained_variance_ratio_")
     _exhibits = personalized_exhibits
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        n_own_components: int = 1,
-        *,
-        solver: str = "gradient",
-        learning_rate: float = 0.1,
-        tol: float = 1e-6,
-        max_iter: int = 200,
-    ) -> None:
-        self.n_components = n_components
-        self.n_own_components = n_own_components
-        self.solver = solver
-        self.learning_rate = learning_rate
-        self.tol = tol
-        self.max_iter = max_iter
+    n_components: int = 2
+    n_own_components: int = 1
+    _: KW_ONLY
+    solver: str = "gradient"
+    learning_rate: float = 0.1
+    tol: float = 1e-6
+    max_iter: int = 200
 
     def _citation(self) -> Citation:
         return Citation(

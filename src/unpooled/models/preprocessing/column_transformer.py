@@ -9,6 +9,7 @@ its columns and leaves the others as they are.
 """
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, final
 
@@ -68,6 +69,7 @@ def make_column_transformer(
 
 
 @final
+@dataclass(eq=False, repr=False)
 class ColumnTransformer(TransformerMixin, FederatedEstimator):
     """Apply transforms to some columns each.
 
@@ -106,15 +108,15 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
     sklearn.compose.ColumnTransformer : its twin on rows in one place.
     """
 
-    fitted_: list[Any]
-    columns_: list[Array]
+    fitted_: list[Any] = field(init=False)
+    columns_: list[Array] = field(init=False)
 
     _missing = True
     _reads_categories = True
 
-    def __init__(self, transformers: Any = (), *, remainder: Any = "drop") -> None:
-        self.transformers = transformers
-        self.remainder = remainder
+    transformers: Any = ()
+    _: KW_ONLY
+    remainder: Any = "drop"
 
     def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
         return [

@@ -7,6 +7,7 @@ same in all silos; the columns are judged by every rule as any other column.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
@@ -64,6 +65,7 @@ def derived_columns(
 
 
 @final
+@dataclass(eq=False, repr=False)
 class DerivedColumns(TransformerMixin, FederatedEstimator):
     """Add columns that are made of others.
 
@@ -96,8 +98,7 @@ class DerivedColumns(TransformerMixin, FederatedEstimator):
     _missing = True
     _reads_categories = True
 
-    def __init__(self, columns: Any = None) -> None:
-        self.columns = columns
+    columns: Any = None
 
     def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
         made = {Column("Made of"): [self.columns[name] for name in self._made()]}

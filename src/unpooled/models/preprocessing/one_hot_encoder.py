@@ -9,6 +9,7 @@ ones before a column is made of it.
 """
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, final
 
 import numpy as np
@@ -165,6 +166,7 @@ class CategoryEncoder(TransformerMixin, FederatedEstimator):
 
 
 @final
+@dataclass(eq=False, repr=False)
 class OneHotEncoder(CategoryEncoder):
     """Encode categories as columns of zeros and ones.
 
@@ -221,18 +223,12 @@ class OneHotEncoder(CategoryEncoder):
     sklearn.preprocessing.OneHotEncoder : its twin on pooled rows.
     """
 
-    drop_idx_: Int[Array, " p"] | None
+    drop_idx_: Int[Array, " p"] | None = field(init=False)
 
-    def __init__(
-        self,
-        *,
-        drop: Any = None,
-        min_frequency: Any = 5,
-        handle_unknown: Any = "infrequent_if_exist",
-    ) -> None:
-        self.drop = drop
-        self.min_frequency = min_frequency
-        self.handle_unknown = handle_unknown
+    _: KW_ONLY
+    drop: Any = None
+    min_frequency: Any = 5
+    handle_unknown: Any = "infrequent_if_exist"
 
     def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
         return encoder_exhibits(self._groups(), columns)

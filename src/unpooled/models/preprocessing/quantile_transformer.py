@@ -7,6 +7,7 @@ A silo answers about a mapped column for one set of quantiles in each version of
 table (`one_setting`).
 """
 
+from dataclasses import KW_ONLY, dataclass, field
 from types import MappingProxyType
 from typing import Any, final
 
@@ -55,6 +56,7 @@ def among_quantiles(
 
 
 @final
+@dataclass(eq=False, repr=False)
 class QuantileTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
     """Map every column to a uniform or normal distribution by its quantiles.
 
@@ -115,26 +117,17 @@ class QuantileTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstim
     _missing = True
     _ways = MappingProxyType({"comparison": COMPARISONS})
     _steps = STEPS
-    quantiles_: Float[Array, "k p"]
-    references_: Float[Array, " k"]
+    quantiles_: Float[Array, "k p"] = field(init=False)
+    references_: Float[Array, " k"] = field(init=False)
     _exhibits = quantile_exhibits
 
-    def __init__(
-        self,
-        *,
-        n_quantiles: int = 20,
-        output_distribution: str = "uniform",
-        comparison: str = "summed",
-        min_rows: int = 10,
-        decimals: Any = None,
-        allow_coordinator_party: bool = False,
-    ) -> None:
-        self.n_quantiles = n_quantiles
-        self.output_distribution = output_distribution
-        self.comparison = comparison
-        self.min_rows = min_rows
-        self.decimals = decimals
-        self.allow_coordinator_party = allow_coordinator_party
+    _: KW_ONLY
+    n_quantiles: int = 20
+    output_distribution: str = "uniform"
+    comparison: str = "summed"
+    min_rows: int = 10
+    decimals: Any = None
+    allow_coordinator_party: bool = False
 
     def _citation(self) -> Citation:
         return Citation(

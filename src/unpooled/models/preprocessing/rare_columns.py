@@ -15,6 +15,7 @@ kurtosis is about the number of rows that carry its variance, and no more than t
 number of rows that differ.
 """
 
+from dataclasses import dataclass, field
 from typing import Any, final
 
 import numpy as np
@@ -58,6 +59,7 @@ def local_powers(
 
 
 @final
+@dataclass(eq=False, repr=False)
 class RareColumns(TransformerMixin, FederatedEstimator):
     """Leave out columns in which fewer than `min_rows` people differ from the others.
 
@@ -106,15 +108,14 @@ class RareColumns(TransformerMixin, FederatedEstimator):
     for two values.
     """
 
-    n_rare_: Float[Array, " p"]
-    n_samples_seen_: Int[Array, " p"]
+    n_rare_: Float[Array, " p"] = field(init=False)
+    n_samples_seen_: Int[Array, " p"] = field(init=False)
 
     _missing = True
     _steps = (moments.local_counts, moments.local_observed)
     _exhibits = rare_columns_exhibits
 
-    def __init__(self, min_rows: Any = 10) -> None:
-        self.min_rows = min_rows
+    min_rows: Any = 10
 
     def _citation(self) -> Citation:
         return Citation(
