@@ -21,7 +21,7 @@ from unpooled.results.fitted_attributes import (
     ordinals,
 )
 from unpooled.results.formats import counted, listed
-from unpooled.results.plots import charts, importance_plots, scatter_plots
+from unpooled.results.plots import charts, scatter_plots
 from unpooled.results.plots.drawing import short
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ def _importance(model: Any) -> list[Exhibit]:
         "Variable importance in projection",
         f"Bars of importance; the largest is {vip[0]:.2f} of {names[0]}. The numbers "
         f"are in the table below.",
-        partial(importance_plots.importance, vip[:MOST_ROWS], names[:MOST_ROWS]),
+        partial(charts.importance, vip[:MOST_ROWS], names[:MOST_ROWS]),
         (table.name,),
     )
     return [Exhibit("Importance of columns", text, [table], picture)]
