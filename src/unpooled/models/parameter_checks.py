@@ -8,24 +8,24 @@ import numpy as np
 from unpooled.errors import DataError
 
 
-def check_choice(name: str, value: Any, allowed: Iterable[Any]) -> None:
-    """Refuse a value that is not among the allowed ones."""
+def check_choice(name: str, value: Any, allowed: Iterable[Any], why: str = "") -> None:
+    """Refuse a value that is not among the allowed ones; `why` ends the sentence."""
     if value not in (choices := list(allowed)):
         *others, last = (f'"{x}"' if isinstance(x, str) else repr(x) for x in choices)
         named = " or ".join([", ".join(others), last] if others else [last])
-        raise DataError(f"{name}={value!r}; choose {named}.")
+        raise DataError(f"{name}={value!r}; choose {named}{why}.")
 
 
 def whole_number(
-    name: str, value: Any, least: int = 1, most: float = np.inf, why: str = ""
+    name: str, value: Any, least: int = 1, most: int | None = None, why: str = ""
 ) -> int:
     """Return a whole number as an int; refuse all but those from `least` to `most`.
 
     `why` ends the sentence of the refusal.
     """
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not whole or not least <= value <= most:
-        to = "" if most == np.inf else f" to {most}"
+    if not whole or value < least or (most is not None and value > most):
+        to = "" if most is None else f" to {most}"
         raise DataError(
             f"{name}={value!r}; choose a whole number from {least}{to}{why}."
         )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unpooled.arrays import Array, Float
+from unpooled.arrays import Array
 from unpooled.results.exhibits import Column, Exhibit, Picture, Table
 from unpooled.results.fitted_attributes import by_column
 from unpooled.results.plots.histograms import MOST_PANELS, histograms
@@ -47,9 +47,7 @@ def histogram_exhibits(model: "Histogram", columns: Sequence[str]) -> list[Exhib
 
 
 def bins_table(
-    columns: Sequence[str],
-    edges: Sequence[Float[Array, " l"]],
-    counts: Sequence[Float[Array, " b"]],
+    columns: Sequence[str], edges: Sequence[Array], counts: Sequence[Array]
 ) -> Table:
     """Return a row for each bin of each column; NaN counts are withheld.
 

@@ -626,7 +626,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     def _check_parameters(self, federation: Federation) -> Wanted:
         """Refuse parameters that do not exist or do not go together."""
         solvers = SOLVERS[federation.partition]
-        check_choice("svd_solver", self.svd_solver, ("auto", *solvers))
+        why = f" on {federation.partition}"
+        check_choice("svd_solver", self.svd_solver, ("auto", *solvers), why)
         if self.privacy is not None:
             GaussianPrivacy.of(self.privacy)
         compression.check_compression(
