@@ -372,7 +372,7 @@ def test_people_of_a_kernel_matrix_are_never_drawn():
         (lambda m: up.HeatmapDisplay.from_estimator(m, values="correlations"),
          "n_components=None, which releases no more"),
         (lambda m: up.HeatmapDisplay.from_estimator(m, values="scores"),
-         "values='scores'; choose one of"),
+         "values='scores'; choose "),
         (lambda m: up.BiplotDisplay.from_estimator(m, components=(0, 2)),
          "two different positions from 0 to 1"),
         (lambda m: up.BiplotDisplay.from_estimator(m, components=(1, 1)),

@@ -29,6 +29,7 @@ from unpooled.party.setup.silo_file import SiloFile
 from unpooled.party.views.view import View
 from unpooled.protocol.library_build import library_build
 from unpooled.protocol.view_operations import Select
+from unpooled.report.text.rules import value_text
 from unpooled.results.formats import counted
 from unpooled.secure.keys.roster import Roster
 from unpooled.secure.keys.spoken import spoken
@@ -197,19 +198,10 @@ def _rules(rules: Policy) -> Grid:
     for (key, value), default in zip(
         rules.as_dict().items(), Policy().as_dict().values(), strict=True
     ):
-        shown = Text(_value(key, value), "" if value == default else "bold")
-        grid.add_row(key, shown, Text(_value(key, default), "dim"))
+        here = printable(value_text(key, value))
+        shown = Text(here, "" if value == default else "bold")
+        grid.add_row(key, shown, Text(value_text(key, default), "dim"))
     return grid
-
-
-def _value(key: str, value: Any) -> str:
-    if value is None:
-        return "never" if key == "roster_period_days" else "all"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list | tuple):
-        return printable(", ".join(value))
-    return value if isinstance(value, str) else f"{value:g}"
 
 
 def _committee(roster: Roster) -> list[Text]:

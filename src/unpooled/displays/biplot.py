@@ -12,7 +12,8 @@ from unpooled.errors import DataError
 from unpooled.models.base import input_names
 from unpooled.models.discriminant.discriminant import LinearDiscriminantAnalysis
 from unpooled.models.pca.pca import PCA
-from unpooled.models.pca.pca_results import MANY_COLUMNS, TOP, axis_labels
+from unpooled.models.pca.pca_results import TOP, axis_labels
+from unpooled.results.exhibits import MOST_ROWS
 from unpooled.results.plots.biplot import draw_biplot
 
 
@@ -133,7 +134,7 @@ class BiplotDisplay(Display):
             )
         means, labels, covariances, arrows, axes = parts
         shown = list(range(len(arrows)))
-        if len(shown) > MANY_COLUMNS:
+        if len(shown) > MOST_ROWS:
             order = np.argsort(-np.linalg.norm(arrows, axis=1), kind="stable")
             shown = sorted(order[:TOP].tolist())
         return cls(

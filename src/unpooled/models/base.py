@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn import get_config
@@ -80,7 +80,7 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
     _computed: tuple[str, ...] = ()
     # Fitted attributes that estimate something of the population, for a jackknife; of
     # directions, whose signs are a convention, the axis that counts them.
-    _estimates: Mapping[str, int | None] = {}
+    _estimates: ClassVar[Mapping[str, int | None]] = {}
     # Steps of other files that this model runs under its own name, such as
     # "pca.local_total"; a module stands for all steps that it declares.
     _steps: tuple[Step | ModuleType, ...] = ()

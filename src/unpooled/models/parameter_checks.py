@@ -1,6 +1,6 @@
 """Checks of constructor parameters, with the same errors for all models."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -8,10 +8,28 @@ import numpy as np
 from unpooled.errors import DataError
 
 
-def check_choice(name: str, value: Any, allowed: Sequence[Any]) -> None:
-    """Refuse a value that is not among the allowed ones."""
-    if value not in allowed:
-        raise DataError(f"{name}={value!r}; choose one of {allowed}.")
+def check_choice(name: str, value: Any, allowed: Iterable[Any], why: str = "") -> None:
+    """Refuse a value that is not among the allowed ones; `why` ends the sentence."""
+    if value not in (choices := list(allowed)):
+        *others, last = (f'"{x}"' if isinstance(x, str) else repr(x) for x in choices)
+        named = " or ".join([", ".join(others), last] if others else [last])
+        raise DataError(f"{name}={value!r}; choose {named}{why}.")
+
+
+def whole_number(
+    name: str, value: Any, least: int = 1, most: int | None = None, why: str = ""
+) -> int:
+    """Return a whole number as an int; refuse all but those from `least` to `most`.
+
+    `why` ends the sentence of the refusal.
+    """
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or value < least or (most is not None and value > most):
+        to = "" if most is None else f" to {most}"
+        raise DataError(
+            f"{name}={value!r}; choose a whole number from {least}{to}{why}."
+        )
+    return int(value)
 
 
 def check_share(name: str, value: float) -> None:
@@ -22,9 +40,6 @@ def check_share(name: str, value: float) -> None:
 
 def component_count(k: Any, most: int) -> int:
     """Return the number of components; refuse all but whole numbers up to `most`."""
-    if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= most:
-        raise DataError(
-            f"n_components={k!r}; `n_components` upper bound is {most}. Choose a whole "
-            f"number from 1 to {most}."
-        )
-    return int(k)
+    # As scikit-learn's checks of estimators expect it.
+    why = f": `n_components` upper bound is {most}"
+    return whole_number("n_components", k, most=most, why=why)

@@ -111,7 +111,7 @@ class Table:
         From the left.
     rows : sequence of sequence of value
         All of them: texts, numbers with all their digits, None for what is missing.
-        Numbers of NumPy are made Python's, and NaN is made None.
+        Numbers of NumPy are made Python's, counts whole, and NaN is made None.
     caption : str
         What the table shows, where a heading above it does not say so.
     note : str
@@ -139,11 +139,28 @@ class Table:
     most: int | None = MOST_ROWS
     place: Literal["everywhere", "files", "pages"] = "everywhere"
 
+    @classmethod
+    def of(cls, name: str, cells: Mapping[Column, Any], **about: Any) -> "Table":
+        """Return the table of columns with their values.
+
+        Parameters
+        ----------
+        name : str
+            See above, as for the others in `about`.
+        cells : mapping of Column to sequence or value
+            From the left, a value for each row, or one that all rows have. The first
+            column names the rows.
+        """
+        n = len(next(iter(cells.values())))
+        values = (own if _is_column(own) else [own] * n for own in cells.values())
+        return cls(name, tuple(cells), list(zip(*values, strict=True)), **about)
+
     def __post_init__(self) -> None:
         width = len(self.columns)
-        rows = [tuple(map(_plain, row)) for row in self.rows]
-        if any(len(row) != width for row in rows):
+        if any(len(row) != width for row in self.rows):
             raise ValueError(f"A row of table {self.name} has not {width} cells.")
+        whole = [column.kind == "count" for column in self.columns]
+        rows = [tuple(map(_plain, row, whole)) for row in self.rows]
         object.__setattr__(self, "columns", tuple(self.columns))
         object.__setattr__(self, "rows", rows)
 
@@ -194,11 +211,18 @@ class Table:
         return [replace(self, place="files"), part]
 
 
-def _plain(value: Any) -> Value:
-    """Return a value as Python's own, and None for NaN."""
+def _is_column(value: Any) -> bool:
+    """Whether cells are one for each row, and not the same in all."""
+    return hasattr(value, "__len__") and not isinstance(value, str)
+
+
+def _plain(value: Any, whole: bool) -> Value:
+    """Return a value as Python's own, and None for NaN; a whole number as one."""
     value = value.item() if hasattr(value, "item") else value
     if isinstance(value, float) and math.isnan(value):
         return None
+    if whole and isinstance(value, float) and value.is_integer():
+        return int(value)
     if value is None or isinstance(value, str | int | float):
         return value
     raise TypeError(f"A cell cannot be {type(value).__name__}.")

@@ -4,7 +4,8 @@ Also what stands where results stay in the silos, and tables that many models sh
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -33,7 +34,6 @@ def fitted_attributes(fitted: Mapping[str, Any]) -> list[Exhibit]:
         "Fitted attributes by their names in the program. Of a large array only the "
         "shape is given."
     )
-    columns = (Column("Attribute"), Column("Value", "setting"))
     people = fitted.get("n_samples_")
     arrays = [
         table
@@ -42,6 +42,7 @@ def fitted_attributes(fitted: Mapping[str, Any]) -> list[Exhibit]:
         if name not in _SHOWN_ELSEWHERE and people not in getattr(value, "shape", ())
         if (table := _array(name, value)) is not None
     ]
+    columns = (Column("Attribute"), Column("Value", "setting"))
     tables = [Table("fitted_attributes", columns, rows), *arrays]
     return [Exhibit("Fitted attributes", text, tables)]
 
@@ -57,59 +58,38 @@ def kept_in_silos() -> Exhibit:
     return Exhibit("Kept in the silos", text)
 
 
-def numbered(k: int, kind: Kind = "number", key: str = "component") -> list[Column]:
-    """Return the heads of k columns of numbers: "1", with the key "component_1", ..."""
-    return [Column(f"{j + 1}", kind, f"{key}_{j + 1}") for j in range(k)]
+def ordinals(k: int) -> list[str]:
+    """Return "1", "2", ...: the names of k components, pairs or directions."""
+    return [f"{j + 1}" for j in range(k)]
 
 
-def by_component(
-    name: str, heading: str, values: Any, first: str = "Component"
-) -> Table:
-    """Return a table with one number for each component."""
-    rows = [(f"{i + 1}", float(value)) for i, value in enumerate(values)]
-    columns = (Column(first), Column(heading, "number"))
-    return Table(name, columns, rows, items="components")
+def numbered(
+    values: Float[Array, "n k"], kind: Kind = "number", key: str = "component"
+) -> dict[Column, Float[Array, " n"]]:
+    """Return k columns of numbers: "1", with the key "component_1", ..."""
+    return {
+        Column(name, kind, f"{key}_{name}"): own
+        for name, own in zip(ordinals(len(values.T)), values.T, strict=True)
+    }
 
 
 def by_column(
-    name: str,
-    columns: Sequence[str],
-    values: Mapping[str, Any],
-    kinds: Mapping[str, Kind] | None = None,
-    *,
-    note: str = "",
+    name: str, columns: Sequence[str], cells: Mapping[Column, Any], **about: Any
 ) -> Table:
-    """Return a table with one row for each column of the data.
-
-    Parameters
-    ----------
-    name : str
-        The table's.
-    columns : sequence of str
-        Names of the p columns.
-    values : mapping of str to (p,) array
-        By heading.
-    kinds : mapping of str to Kind, optional
-        By heading; "number" where there is none.
-    note : str
-        Of the table.
-    """
-    heads = [Column(head, (kinds or {}).get(head, "number")) for head in values]
-    rows = list(zip(columns, *values.values(), strict=True))
-    heads = (Column("Column"), *heads)
-    return Table(name, heads, rows, note=note, items="columns")
+    """Return a table with a row for each column of the data, as of `Table.of`."""
+    return Table.of(
+        name, {Column("Column"): columns, **cells}, items="columns", **about
+    )
 
 
 def columns_by(
     name: str,
     columns: Sequence[str],
-    heads: Sequence[Column],
-    values: Float[Array, "p k"],
+    cells: Mapping[Column, Float[Array, " p"]],
     *,
-    first: Sequence[Any] | None = None,
+    above: Sequence[Any] | None = None,
     largest: bool = True,
-    caption: str = "",
-    place: Literal["everywhere", "files"] = "everywhere",
+    **about: Any,
 ) -> list[Table]:
     """Return a table with a row for each column of the data, and an excerpt if large.
 
@@ -119,46 +99,64 @@ def columns_by(
         The table's.
     columns : sequence of str
         Names of the p columns of the data.
-    heads : sequence of Column
-        Of the k columns of the table.
-    values : (p, k) array
-        The cells.
-    first : sequence, optional
+    cells : mapping of Column to (p,) array
+        As of `Table.of`.
+    above : sequence, optional
         Cells of a row above the others, with its name, such as an intercept.
     largest : bool
         Of more columns than a page shows, whether it shows those with the largest
         values or the first.
-    caption : str
-        What the table shows.
-    place : {"everywhere", "files"}
-        Where it stands.
+    **about
+        Other attributes of the table.
     """
-    above = [] if first is None else [first]
-    rows = [*above, *((c, *v) for c, v in zip(columns, values.tolist(), strict=True))]
-    table = Table(
-        name,
-        (Column("Column"), *heads),
-        rows,
-        caption=caption,
-        items="columns",
-        place=place,
-    )
-    p, k = values.shape
-    if place == "files" or (p <= MOST_ROWS and k <= MOST_ACROSS):
+    table = by_column(name, columns, cells, **about)
+    if above is not None:
+        table = replace(table, rows=[above, *table.rows])
+    sizes = np.abs(np.nan_to_num(np.column_stack(list(cells.values()))))
+    weight = sizes.max(axis=1) if largest else None
+    return fitting(table, range(1, 1 + len(cells)), "columns of numbers", weight)
+
+
+def fitting(
+    table: Table,
+    numbers: range,
+    what: str,
+    weight: Float[Array, " p"] | None = None,
+    most: int = MOST_ROWS,
+) -> list[Table]:
+    """Return a table, and an excerpt of it where a page has no room for all.
+
+    Parameters
+    ----------
+    table : Table
+        With p rows, and perhaps others above them.
+    numbers : range
+        Positions of the columns of which a page has room for some, the first.
+    what : str
+        What these columns are.
+    weight : (p,) array, optional
+        Of too many rows those with the largest are shown; the first when omitted.
+    most : int
+        How many rows are shown of too many.
+    """
+    if table.place == "files":
         return [table]
-    order = np.arange(p)
-    if p > MOST_ROWS and largest:
-        order = np.argsort(-np.abs(np.nan_to_num(values)).max(axis=1), kind="stable")
-    down = np.arange(len(above)).tolist() + (order[:MOST_ROWS] + len(above)).tolist()
-    notes = [
-        left_out(min(k, MOST_ACROSS), k, "columns of numbers", "first"),
-        left_out(
-            min(p, MOST_ROWS), p, "columns", "largest by magnitude" * largest or "first"
-        ),
-    ]
+    n, shown = len(table.rows), numbers[:MOST_ACROSS]
+    p = n if weight is None else len(weight)
+    rows = list(range(n))
+    if weight is not None and p > MOST_ROWS:
+        order = np.argsort(-weight, kind="stable")[:most] + n - p
+        rows = [*range(n - p), *order.tolist()]
+    left = set(numbers) - set(shown)
+    if not left and len(rows) == n:
+        return [table]
+    notes = (
+        left_out(len(rows) - n + p, p, table.items, "largest"),
+        left_out(len(shown), len(numbers), what, "first"),
+    )
     return table.excerpt(
-        rows=down,
-        columns=range(1 + min(k, MOST_ACROSS)),
+        rows=rows,
+        columns=[j for j in range(len(table.columns)) if j not in left],
         note=" ".join(filter(None, notes)),
     )
 
@@ -186,9 +184,10 @@ def _array(name: str, value: Any) -> Table | None:
         return None
     if value.ndim not in (1, 2) or not 1 < value.size <= _MOST_CELLS:
         return None
-    grid = value[:, None] if value.ndim == 1 else value
-    heads = [Column(f"{j + 1}", "number") for j in range(grid.shape[1])]
+    cells: dict[Column, Any] = {Column("Row"): ordinals(len(value))}
     if value.ndim == 1:
-        heads = [Column("Value", "number")]
-    rows = [(f"{i + 1}", *row) for i, row in enumerate(grid.tolist())]
-    return Table(name.strip("_"), (Column("Row"), *heads), rows, place="files")
+        cells[Column("Value", "number")] = value
+    else:
+        heads = (Column(name, "number") for name in ordinals(value.shape[1]))
+        cells |= zip(heads, value.T, strict=True)
+    return Table.of(name.strip("_"), cells, place="files")

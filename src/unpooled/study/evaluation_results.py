@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -127,20 +127,14 @@ def _confusion(found: Confusion) -> Exhibit:
             (f"Share of the largest class, {largest}", found.largest_share),
         ],
     )
-    table = Table(
-        "confusion_matrix",
-        (
-            Column("Class"),
-            *(
-                Column(f"Predicted {name}", "count", f"predicted_{name}")
-                for name in names
-            ),
-            Column("Rows", "count"),
-            Column("Predicted correctly", "share"),
-        ),
-        list(zip(names, *counts.T, sizes, recalls, strict=True)),
-        items="classes",
-    )
+    cells = {Column("Class"): names}
+    for name, predicted in zip(names, counts.T, strict=True):
+        cells[Column(f"Predicted {name}", "count", f"predicted_{name}")] = predicted
+    cells |= {
+        Column("Rows", "count"): sizes,
+        Column("Predicted correctly", "share"): recalls,
+    }
+    table = Table.of("confusion_matrix", cells, items="classes")
     text = (
         f"Every row was predicted once, by the model that was not fitted on it. Of "
         f"{int(sizes.sum()):,} rows {right:,} were predicted correctly: an accuracy of "
@@ -167,7 +161,9 @@ def _confusion(found: Confusion) -> Exhibit:
 
 def _responses(judged: "Evaluation") -> Exhibit:
     """Return the means over the folds of each response's scores."""
-    heads, cells = [Column("Response")], [list(next(iter(judged.responses.values())))]
+    cells: dict[Column, Any] = {
+        Column("Response"): list(next(iter(judged.responses.values())))
+    }
     titles = {
         "r2": "R²",
         "mean_squared_error": "MSE",
@@ -177,15 +173,14 @@ def _responses(judged: "Evaluation") -> Exhibit:
         name, sign = _shown(given)
         values: Float[Array, "q k"] = sign * np.array(list(of_responses.values()))
         key = titles[name].lower().replace("²", "2")
-        heads += [
-            Column(titles[name], "number", key, bar=name == "r2"),
-            Column(f"SD of {titles[name]}", "number", f"{key}_sd"),
-        ]
-        cells += [values.mean(axis=1), values.std(axis=1)]
-    table = Table(
+        mean = Column(titles[name], "number", key, bar=name == "r2")
+        cells[mean] = values.mean(axis=1)
+        cells[Column(f"SD of {titles[name]}", "number", f"{key}_sd")] = values.std(
+            axis=1
+        )
+    table = Table.of(
         "responses",
-        heads,
-        list(zip(*cells, strict=True)),
+        cells,
         note="Means and standard deviations over the folds.",
         items="responses",
     )

@@ -244,7 +244,7 @@ def test_few_rows_with_a_column_alone_in_all_silos_are_not_asked_about():
 
 def test_parameters_are_judged(hospitals):
     federation = up.simulate(hospitals)
-    with pytest.raises(DataError, match="missing='listwise'; choose one of"):
+    with pytest.raises(DataError, match="missing='listwise'; choose "):
         up.Correlation("listwise").fit(federation)
     with pytest.raises(DataError, match=r"confidence_level=1\.5"):
         up.Correlation(confidence_level=1.5).fit(federation)

@@ -215,7 +215,7 @@ def test_collinear_columns_and_too_many_factors_are_refused():
         fitted(rows)
     with pytest.raises(DataError, match=r"n_components=4.*at most 3 factors"):
         fitted(Z, n_components=4)
-    with pytest.raises(DataError, match="rotation='oblimin'; choose one of"):
+    with pytest.raises(DataError, match="rotation='oblimin'; choose "):
         fitted(Z, rotation="oblimin")
     with pytest.raises(DataError, match="min_uniqueness=0; choose"):
         fitted(Z, min_uniqueness=0)

@@ -312,7 +312,7 @@ def test_nothing_is_drawn_at_random(rows):
 @pytest.mark.parametrize("svd_solver", ["full", "arpack", "gram", ""])
 def test_unknown_solvers(rows, svd_solver):
     federation = three_silos(rows)
-    with pytest.raises(DataError, match='choose "auto" or "covariance_eigh", "kry'):
+    with pytest.raises(DataError, match='choose "auto", "covariance_eigh" or "kry'):
         PCA(svd_solver=svd_solver).fit(federation)
     assert len(federation.ledger) == 0
 

@@ -172,7 +172,7 @@ def test_refusal_limit(rows):
         up.PCA(2).fit(federate(holes))
     with pytest.raises(DataError, match="finds a number of components"):
         up.PCA(0.5, svd_solver="krylov").fit(federate(rows))
-    choices = 'choose "auto" or "gram", "krylov", "gossip" on columns'
+    choices = 'choose "auto", "gram", "krylov" or "gossip" on columns'
     with pytest.raises(DataError, match=choices):
         up.PCA(2, svd_solver="covariance_eigh").fit(federate(rows))
     with pytest.raises(DataError, match="between 1 and"):

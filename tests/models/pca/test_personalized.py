@@ -156,7 +156,7 @@ def test_mistakes_are_named(planted):
     for parameters, words in [
         ({"n_components": 0}, "n_components=0; choose a whole number"),
         ({"n_components": 11, "n_own_components": 2}, "more than the 12 columns"),
-        ({"solver": "newton"}, "solver='newton'; choose one of"),
+        ({"solver": "newton"}, "solver='newton'; choose "),
         ({"learning_rate": 0.0}, "positive numbers"),
     ]:
         with pytest.raises(DataError, match=words):

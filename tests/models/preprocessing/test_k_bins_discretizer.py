@@ -146,8 +146,8 @@ def test_bins_of_few_rows_are_refused():
     ("parameters", "words"),
     [
         ({"n_bins": 1}, "a whole number from 2"),
-        ({"encode": "onehot"}, "encode='onehot'; choose one of"),
-        ({"strategy": "kmeans"}, "strategy='kmeans'; choose one of"),
+        ({"encode": "onehot"}, "encode='onehot'; choose "),
+        ({"strategy": "kmeans"}, "strategy='kmeans'; choose "),
         ({"min_rows": 120}, "Fewer than 240 values"),
         ({"ranges": {"x0": [0, 1]}}, "ranges are for"),
         ({"ranges": {"x1": [0, 1]}, "strategy": "uniform"}, "of each column"),

@@ -167,7 +167,7 @@ def of_one(value):
 @pytest.mark.parametrize(
     ("family", "change", "error", "sentence"),
     [
-        ("logit", {}, DataError, "choose one of"),
+        ("logit", {}, DataError, "choose "),
         ("gamma", {"y": of_one(0.0)}, DataError, "response_values"),
         ("poisson", {"y": of_one(-1.0)}, DataError, "response_values"),
         ("poisson", {"y": 0.0}, DataError, "all responses are equal"),

@@ -121,7 +121,7 @@ def test_saved_models_come_back(rows, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"kernel": "poly"}, "kernel='poly'; choose 'rbf' or 'sigmoid' or 'linear'"),
+        ({"kernel": "poly"}, 'kernel=\'poly\'; choose "rbf", "sigmoid" or'),
         ({"project": "both"}, "project='both'"),
         ({"gamma": -1.0}, r"gamma=-1\.0; choose a number above 0"),
         ({"centre": "rows"}, "is for VFedPCA"),

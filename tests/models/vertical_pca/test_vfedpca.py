@@ -227,9 +227,9 @@ def test_saved_models_come_back(rows, tmp_path):
     ("options", "message"),
     [
         ({"n_components": 0}, "n_components=0; choose a whole number from 1 to 40"),
-        ({"rounds": 0}, "rounds=0; choose a whole number from 1 up"),
+        ({"rounds": 0}, "rounds=0; choose a whole number from 1"),
         ({"local_iterations": 0}, "local_iterations=0; choose"),
-        ({"centre": "both"}, "centre='both'; choose 'columns' or 'rows' or 'none'"),
+        ({"centre": "both"}, 'centre=\'both\'; choose "columns", "rows" or'),
         ({"weights": "mine"}, "weights='mine'"),
         ({"init": np.zeros(N)}, "not all 0"),
         ({"init": np.ones(3)}, r"it is \(40,\)"),

@@ -25,7 +25,8 @@ sample, Metron 1 (1921): the confidence intervals.
 """
 
 from collections.abc import Mapping
-from typing import Any, final
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, ClassVar, final
 
 import numpy as np
 import scipy.special
@@ -137,6 +138,7 @@ def local_pair_moments(
 
 
 @final
+@dataclass(eq=False, repr=False)
 class Correlation(FederatedEstimator):
     """Pearson correlations of all columns over the rows of all silos.
 
@@ -208,23 +210,21 @@ class Correlation(FederatedEstimator):
     not judged. "complete" has no such sums.
     """
 
-    correlation_: Float[Array, "p p"]
-    n_pairs_: Int[Array, "p p"]
-    p_value_: Float[Array, "p p"]
+    correlation_: Float[Array, "p p"] = field(init=False)
+    n_pairs_: Int[Array, "p p"] = field(init=False)
+    p_value_: Float[Array, "p p"] = field(init=False)
 
     _missing = True
-    _estimates: Mapping[str, int | None] = {
+    _estimates: ClassVar[Mapping[str, int | None]] = {
         "correlation_": None,
         "partial_correlation_": None,
     }
     _steps = (moments.local_total, moments.local_squares, moments.local_scatter)
     _exhibits = correlation_exhibits
 
-    def __init__(
-        self, missing: str = "complete", *, confidence_level: Any = 0.95
-    ) -> None:
-        self.missing = missing
-        self.confidence_level = confidence_level
+    missing: str = "complete"
+    _: KW_ONLY
+    confidence_level: Any = 0.95
 
     def _citation(self) -> Citation:
         rows = "complete rows"

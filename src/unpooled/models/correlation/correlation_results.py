@@ -72,11 +72,10 @@ def _heatmap(
     """Return a matrix as a table for files, and as a picture if it is small."""
     names = [columns[int(j)] for j in order]
     R = R[np.ix_(order, order)]
-    heads = [Column(c, "signed", f"column_{j + 1}") for j, c in enumerate(names)]
-    rows = [(c, *r) for c, r in zip(names, R.tolist(), strict=True)]
-    table = Table(
-        name, (Column("Column"), *heads), rows, items="columns", place="files"
-    )
+    cells = {
+        Column(c, "signed", f"column_{j + 1}"): R[:, j] for j, c in enumerate(names)
+    }
+    table = by_column(name, names, cells, place="files")
     if len(names) > _MOST_CELLS:
         text += (
             f" The {len(names):,} × {len(names):,} numbers are in the files of results."
@@ -109,24 +108,21 @@ def _pairs(model: "Correlation", columns: Sequence[str]) -> Exhibit:
     level = f"{100 * model.confidence_level:g} %"
     order = np.argsort(-np.abs(np.nan_to_num(model.correlation_[i, j])), kind="stable")
     i, j = i[order], j[order]
-    attributes = ["correlation_", "confidence_low_", "confidence_high_", "n_pairs_"]
-    attributes += ["p_value_", "p_holm_", "p_benjamini_hochberg_"]
-    values = [getattr(model, name)[i, j].tolist() for name in attributes]
-    first, second = ([columns[int(c)] for c in which] for which in (i, j))
-    table = Table(
+    low, high = model.confidence_low_[i, j], model.confidence_high_[i, j]
+    by_rate = Column("p-value, FDR", "p-value", "p_benjamini_hochberg")
+    table = Table.of(
         "pairs",
-        (
-            Column("Column"),
-            Column("With"),
-            Column("r", "signed"),
-            Column(f"{level} from", "signed", "confidence_low"),
-            Column("to", "signed", "confidence_high"),
-            Column("n", "count"),
-            Column("p-value", "p-value"),
-            Column("p-value, Holm", "p-value", "p_holm"),
-            Column("p-value, FDR", "p-value", "p_benjamini_hochberg"),
-        ),
-        list(zip(first, second, *values, strict=True)),
+        {
+            Column("Column"): [columns[int(c)] for c in i],
+            Column("With"): [columns[int(c)] for c in j],
+            Column("r", "signed"): model.correlation_[i, j],
+            Column(f"{level} from", "signed", "confidence_low"): low,
+            Column("to", "signed", "confidence_high"): high,
+            Column("n", "count"): model.n_pairs_[i, j],
+            Column("p-value", "p-value"): model.p_value_[i, j],
+            Column("p-value, Holm", "p-value", "p_holm"): model.p_holm_[i, j],
+            by_rate: model.p_benjamini_hochberg_[i, j],
+        },
         items="pairs",
         which="strongest",
         most=_STRONGEST,
@@ -162,23 +158,14 @@ def _partial(model: "Correlation", columns: Sequence[str]) -> Exhibit:
         order,
     )
     i, j = np.triu_indices(len(columns), 1)
-    pairs = Table(
+    pairs = Table.of(
         "partial_pairs",
-        (
-            Column("Column"),
-            Column("With"),
-            Column("Partial r", "signed"),
-            Column("p-value", "p-value"),
-        ),
-        [
-            (
-                columns[a],
-                columns[b],
-                model.partial_correlation_[a, b],
-                model.partial_p_value_[a, b],
-            )
-            for a, b in zip(i.tolist(), j.tolist(), strict=True)
-        ],
+        {
+            Column("Column"): [columns[int(c)] for c in i],
+            Column("With"): [columns[int(c)] for c in j],
+            Column("Partial r", "signed"): model.partial_correlation_[i, j],
+            Column("p-value", "p-value"): model.partial_p_value_[i, j],
+        },
         items="pairs",
         place="files",
     )
@@ -201,10 +188,9 @@ def _inflation(model: "Correlation", columns: Sequence[str]) -> Exhibit:
         text += f" Above {_INFLATED:g}: {shown}. {rest}".rstrip()
     else:
         text += f" None is above {_INFLATED:g}."
-    table = by_column(
-        "variance_inflation",
-        columns,
-        {"Variance inflation factor": factors, "R² on the others": 1 - 1 / factors},
-        {"R² on the others": "share"},
-    )
+    cells = {
+        Column("Variance inflation factor", "number"): factors,
+        Column("R² on the others", "share"): 1 - 1 / factors,
+    }
+    table = by_column("variance_inflation", columns, cells)
     return Exhibit("Variance inflation", text, [table])

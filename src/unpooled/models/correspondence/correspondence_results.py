@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unpooled.arrays import Array, Float
-from unpooled.results.exhibits import Column, Exhibit, Kind, Picture, Table
-from unpooled.results.fitted_attributes import numbered
+from unpooled.results.exhibits import Column, Exhibit, Picture, Table
+from unpooled.results.fitted_attributes import by_column, numbered, ordinals
 from unpooled.results.formats import counted, per_cent
 from unpooled.results.plots import scatter_plots
 
@@ -31,10 +31,11 @@ _MAP = (
 
 def mca_exhibits(model: "MCA", columns: Sequence[str]) -> list[Exhibit]:
     """Return the exhibits of a fitted MCA."""
+    eigenvalue = Column("Corrected eigenvalue (Benzécri)", "number")
     corrected = {
-        "Corrected eigenvalue (Benzécri)": ("number", model.benzecri_eigenvalues_),
-        "Share (Benzécri)": ("share", model.benzecri_ratio_),
-        "Share (Greenacre)": ("share", model.greenacre_ratio_),
+        eigenvalue: model.benzecri_eigenvalues_,
+        Column("Share (Benzécri)", "share"): model.benzecri_ratio_,
+        Column("Share (Greenacre)", "share"): model.greenacre_ratio_,
     }
     text = (
         f"The inertia (variance of the rows' coordinates) of {_kept(model)}. The share "
@@ -70,32 +71,27 @@ def _kept(model: Any) -> str:
 
 
 def _inertia(
-    model: Any, text: str, further: dict[str, tuple[Kind, Float[Array, " k"]]]
+    model: Any, text: str, further: dict[Column, Float[Array, " k"]]
 ) -> Exhibit:
     ratio = model.explained_inertia_ratio_
-    columns = (
-        Column("Component"),
-        Column("Eigenvalue", "number"),
-        Column("Share", "share", bar=True),
-        Column("Cumulative share", "share"),
-        *(Column(heading, kind) for heading, (kind, _) in further.items()),
+    table = Table.of(
+        "inertia",
+        {
+            Column("Component"): ordinals(len(ratio)),
+            Column("Eigenvalue", "number"): model.eigenvalues_,
+            Column("Share", "share", bar=True): ratio,
+            Column("Cumulative share", "share"): np.cumsum(ratio),
+            **further,
+        },
+        items="components",
     )
-    values = [model.eigenvalues_, ratio, np.cumsum(ratio)]
-    values += [own for _, own in further.values()]
-    rows = [
-        (f"{i + 1}", *map(float, row))
-        for i, row in enumerate(zip(*values, strict=True))
-    ]
-    return Exhibit(
-        "Inertia", text, [Table("inertia", columns, rows, items="components")]
-    )
+    return Exhibit("Inertia", text, [table])
 
 
 def _numeric(model: "FAMD", names: Sequence[str]) -> Exhibit:
     """Return the correlations of numeric columns with components, and their circle."""
     heading, R = "Numeric columns and components", model.correlations_
-    heads = _heads("Column", "signed", R.shape[1])
-    table = Table("correlations", heads, _rows(names, R), items="columns")
+    table = by_column("correlations", names, numbered(R, "signed"))
     text = "The correlation of each numeric column with each component."
     if R.shape[1] < 2:
         return Exhibit(heading, text, [table])
@@ -130,12 +126,8 @@ def _axes(model: Any) -> tuple[str, str]:
 
 def _map(model: Any, names: Sequence[str], what: str) -> Exhibit:
     G = model.category_coordinates_
-    table = Table(
-        "category_coordinates",
-        _heads("Category", "number", G.shape[1]),
-        _rows(names, G),
-        items="categories",
-    )
+    cells = {Column("Category"): names, **numbered(G)}
+    table = Table.of("category_coordinates", cells, items="categories")
     text = f"The categories' coordinates ({what}). {_MAP}"
     for ending, meaning in _GROUPS.items():
         if any(name.endswith(ending) for name in names):
@@ -162,18 +154,16 @@ def _map(model: Any, names: Sequence[str], what: str) -> Exhibit:
 
 
 def _measures(model: Any, names: Sequence[str]) -> list[Exhibit]:
-    k = len(model.eigenvalues_)
-    contributions = Table(
-        "contributions",
-        _heads("Column or category", "share", k),
-        _rows(names, model.contributions_),
-        items="columns and categories",
-    )
-    cos2 = Table(
-        "cos2",
-        _heads("Column or category", "share", k),
-        _rows(names, model.cos2_),
-        items="columns and categories",
+    contributions, cos2 = (
+        Table.of(
+            name,
+            {Column("Column or category"): names, **numbered(shares, "share")},
+            items="columns and categories",
+        )
+        for name, shares in (
+            ("contributions", model.contributions_),
+            ("cos2", model.cos2_),
+        )
     )
     return [
         Exhibit(
@@ -189,13 +179,3 @@ def _measures(model: Any, names: Sequence[str]) -> list[Exhibit]:
             [cos2],
         ),
     ]
-
-
-def _heads(first: str, kind: Kind, k: int) -> tuple[Column, ...]:
-    return Column(first), *numbered(k, kind)
-
-
-def _rows(
-    names: Sequence[str], values: Float[Array, "p k"]
-) -> list[tuple[str | float, ...]]:
-    return [(str(name), *own) for name, own in zip(names, values.tolist(), strict=True)]

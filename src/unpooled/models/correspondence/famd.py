@@ -10,7 +10,7 @@ that neither kind outweighs the other.
 """
 
 from collections.abc import Mapping
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -102,7 +102,7 @@ class FAMD(MultipleFactors):
     contributions_: Float[Array, "l k"]
     cos2_: Float[Array, "l k"]
 
-    _estimates: Mapping[str, int | None] = {
+    _estimates: ClassVar[Mapping[str, int | None]] = {
         "eigenvalues_": None,
         "explained_inertia_ratio_": None,
         "category_coordinates_": 1,

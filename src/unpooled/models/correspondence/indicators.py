@@ -6,7 +6,7 @@ round     sums of squares about the means
 round     the scatter S
 """
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, final
 
 import numpy as np
@@ -25,6 +25,7 @@ from unpooled.models.moments import (
     pooled_mean,
     pooled_scatter,
 )
+from unpooled.models.parameter_checks import whole_number
 from unpooled.models.preprocessing.agreed_categories import local_categories
 from unpooled.models.preprocessing.one_hot_encoder import OneHotEncoder
 from unpooled.protocol.step import derived, public
@@ -66,6 +67,7 @@ class Pooled:
     names: tuple[str, ...]
 
 
+@dataclass(eq=False, repr=False)
 class MultipleFactors(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator
 ):
@@ -83,10 +85,10 @@ class MultipleFactors(
         Of the columns of categories.
     """
 
-    eigenvalues_: Float[Array, " k"]
-    explained_inertia_ratio_: Float[Array, " k"]
-    category_coordinates_: Float[Array, "j k"]
-    encoder_: OneHotEncoder
+    eigenvalues_: Float[Array, " k"] = field(init=False)
+    explained_inertia_ratio_: Float[Array, " k"] = field(init=False)
+    category_coordinates_: Float[Array, "j k"] = field(init=False)
+    encoder_: OneHotEncoder = field(init=False)
 
     _missing = True
     _reads_categories = True
@@ -95,16 +97,10 @@ class MultipleFactors(
         component_scores,
     )
 
-    def __init__(
-        self,
-        n_components: Any = 2,
-        *,
-        min_frequency: Any = 5,
-        missing: Any = "category",
-    ) -> None:
-        self.n_components = n_components
-        self.min_frequency = min_frequency
-        self.missing = missing
+    n_components: Any = 2
+    _: KW_ONLY
+    min_frequency: Any = 5
+    missing: Any = "category"
 
     def _fitted_encoder(self, federation: Federation) -> OneHotEncoder:
         """Return an encoder of a view of columns of categories."""
@@ -156,10 +152,6 @@ def inertia(
     most : int
         The largest rank of C.
     """
-    whole = isinstance(n_components, int | np.integer)
-    if not whole or isinstance(n_components, bool) or not 1 <= n_components <= most:
-        raise DataError(
-            f"n_components={n_components!r}; give a whole number from 1 to {most}, the "
-            f"number of independent columns and categories."
-        )
-    return leading_eigenpairs(C, most, int(n_components))
+    why = ", the number of independent columns and categories"
+    k = whole_number("n_components", n_components, most=most, why=why)
+    return leading_eigenpairs(C, most, k)

@@ -10,7 +10,7 @@ table of indicators.
 """
 
 from collections.abc import Mapping
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -100,7 +100,7 @@ class MCA(MultipleFactors):
     contributions_: Float[Array, "j k"]
     cos2_: Float[Array, "j k"]
 
-    _estimates: Mapping[str, int | None] = {
+    _estimates: ClassVar[Mapping[str, int | None]] = {
         "eigenvalues_": None,
         "explained_inertia_ratio_": None,
         "category_coordinates_": 1,

@@ -23,7 +23,7 @@ using SAS, SAS Global Forum 2012: standardised differences of categories.
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, final
 
 import numpy as np
@@ -332,6 +332,7 @@ def found_quartiles(
 
 
 @final
+@dataclass(eq=False, repr=False)
 class Describe(FederatedEstimator):
     """The first table of a paper, over all silos and by the classes of a label.
 
@@ -452,52 +453,42 @@ class Describe(FederatedEstimator):
     _missing = True
     _reads_categories = True
     _steps = (local_names, frequent_names, by_silo)
-    groups_: list[str]
-    columns_: list[str]
-    categorical_: list[str]
-    size_: Float[Array, " g"]
-    n_: Float[Array, "g p"]
-    n_missing_: Float[Array, "g p"]
-    mean_: Float[Array, "g p"]
-    std_: Float[Array, "g p"]
-    quartiles_: Float[Array, "3 g p"]
-    quartile_errors_: Float[Array, "3 g p"]
-    category_codes_: Int[Array, "s v"]
-    categories_: list[list[Any]]
-    category_counts_: Float[Array, "g s v"]
-    p_value_: Float[Array, " p"]
-    smd_: Float[Array, "l p"]
-    silos_: list[str]
-    silo_size_: Float[Array, " m"]
-    silo_n_: Float[Array, "m p"]
-    silo_n_missing_: Float[Array, "m p"]
-    silo_mean_: Float[Array, "m p"]
-    silo_std_: Float[Array, "m p"]
-    silo_quartiles_: Float[Array, "3 m p"]
-    silo_quartile_errors_: Float[Array, "3 m p"]
-    silo_category_counts_: Float[Array, "m s v"]
-    tests_: list[str]
-    pairs_: list[list[str]]
+    groups_: list[str] = field(init=False)
+    columns_: list[str] = field(init=False)
+    categorical_: list[str] = field(init=False)
+    size_: Float[Array, " g"] = field(init=False)
+    n_: Float[Array, "g p"] = field(init=False)
+    n_missing_: Float[Array, "g p"] = field(init=False)
+    mean_: Float[Array, "g p"] = field(init=False)
+    std_: Float[Array, "g p"] = field(init=False)
+    quartiles_: Float[Array, "3 g p"] = field(init=False)
+    quartile_errors_: Float[Array, "3 g p"] = field(init=False)
+    category_codes_: Int[Array, "s v"] = field(init=False)
+    categories_: list[list[Any]] = field(init=False)
+    category_counts_: Float[Array, "g s v"] = field(init=False)
+    p_value_: Float[Array, " p"] = field(init=False)
+    smd_: Float[Array, "l p"] = field(init=False)
+    silos_: list[str] = field(init=False)
+    silo_size_: Float[Array, " m"] = field(init=False)
+    silo_n_: Float[Array, "m p"] = field(init=False)
+    silo_n_missing_: Float[Array, "m p"] = field(init=False)
+    silo_mean_: Float[Array, "m p"] = field(init=False)
+    silo_std_: Float[Array, "m p"] = field(init=False)
+    silo_quartiles_: Float[Array, "3 m p"] = field(init=False)
+    silo_quartile_errors_: Float[Array, "3 m p"] = field(init=False)
+    silo_category_counts_: Float[Array, "m s v"] = field(init=False)
+    tests_: list[str] = field(init=False)
+    pairs_: list[list[str]] = field(init=False)
     _exhibits = describe_exhibits
 
-    def __init__(
-        self,
-        by: Any = None,
-        *,
-        categorical: Any = (),
-        per_silo: bool = False,
-        quartiles: bool = True,
-        decimals: Any = None,
-        min_rows: int = 10,
-        min_rows_per_class: int = 5,
-    ) -> None:
-        self.by = by
-        self.categorical = categorical
-        self.per_silo = per_silo
-        self.quartiles = quartiles
-        self.decimals = decimals
-        self.min_rows = min_rows
-        self.min_rows_per_class = min_rows_per_class
+    by: Any = None
+    _: KW_ONLY
+    categorical: Any = ()
+    per_silo: bool = False
+    quartiles: bool = True
+    decimals: Any = None
+    min_rows: int = 10
+    min_rows_per_class: int = 5
 
     def _citation(self) -> Citation:
         tests = [one for one in dict.fromkeys(vars(self).get("tests_", ())) if one]

@@ -10,6 +10,7 @@ them: the totals are opened in the silos, whose programs all find which bins are
 withheld (`unpooled.linalg.small_cells`), and the coordinator receives what is shown.
 """
 
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, final
 
 import numpy as np
@@ -35,6 +36,7 @@ from unpooled.models.description.quantiles import (
     inward_values,
     units_of,
 )
+from unpooled.models.parameter_checks import whole_number
 from unpooled.protocol.bounds import Counts
 from unpooled.protocol.step import public, release, summed
 from unpooled.results.citations import Citation
@@ -107,6 +109,7 @@ def found_histogram(
 
 
 @final
+@dataclass(eq=False, repr=False)
 class Histogram(FederatedEstimator):
     """How many values of every column lie in bins of equal widths, over all silos.
 
@@ -174,26 +177,18 @@ class Histogram(FederatedEstimator):
 
     _missing = True
     _steps = STEPS
-    bin_edges_: list[Array]
-    counts_: list[Array]
-    n_missing_: Float[Array, " p"]
-    columns_: list[str]
+    bin_edges_: list[Array] = field(init=False)
+    counts_: list[Array] = field(init=False)
+    n_missing_: Float[Array, " p"] = field(init=False)
+    columns_: list[str] = field(init=False)
     _exhibits = histogram_exhibits
 
-    def __init__(
-        self,
-        bins: int = 10,
-        *,
-        ranges: Any = None,
-        decimals: Any = None,
-        min_rows: int = 10,
-        min_rows_per_class: int = 5,
-    ) -> None:
-        self.bins = bins
-        self.ranges = ranges
-        self.decimals = decimals
-        self.min_rows = min_rows
-        self.min_rows_per_class = min_rows_per_class
+    bins: int = 10
+    _: KW_ONLY
+    ranges: Any = None
+    decimals: Any = None
+    min_rows: int = 10
+    min_rows_per_class: int = 5
 
     def _citation(self) -> Citation:
         return Citation(
@@ -206,11 +201,7 @@ class Histogram(FederatedEstimator):
         )
 
     def _fit(self, federation: Federation, y: Any) -> None:
-        k = self.bins
-        if isinstance(k, bool) or not isinstance(k, int) or not 2 <= k <= _MOST_BINS:
-            raise DataError(
-                f"bins={k!r}; choose a whole number from 2 to {_MOST_BINS}."
-            )
+        k = whole_number("bins", self.bins, 2, _MOST_BINS)
         check_all_rows(
             federation,
             "Histograms are of all rows: what the counts of two parts of the rows "

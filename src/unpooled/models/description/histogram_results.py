@@ -6,41 +6,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unpooled.arrays import Array
 from unpooled.results.exhibits import Column, Exhibit, Picture, Table
+from unpooled.results.fitted_attributes import by_column
 from unpooled.results.plots.histograms import MOST_PANELS, histograms
 
 if TYPE_CHECKING:
     from unpooled.models.description.histogram import Histogram
 
-_HEADS = (
-    Column("Column"),
-    Column("Bin", "count"),
-    Column("From", "number"),
-    Column("To", "number"),
-    Column("n", "count"),
-    Column("Share", "share"),
-)
-
 
 def histogram_exhibits(model: "Histogram", columns: Sequence[str]) -> list[Exhibit]:
     """Return the exhibits of fitted histograms."""
     least = model.min_rows_per_class
-    rows = []
-    for name, edges, counts in zip(
-        model.columns_, model.bin_edges_, model.counts_, strict=True
-    ):
-        # Shares are of the values of a column, whose number follows if all is shown.
-        whole = counts.sum()
-        for number, (low, high, n) in enumerate(
-            zip(edges[:-1], edges[1:], counts, strict=True)
-        ):
-            share = float(n / whole) if whole > 0 else None
-            n = None if np.isnan(n) else int(n)
-            rows.append((name, number, float(low), float(high), n, share))
-    missing = [
-        (name, None if np.isnan(n) else int(n))
-        for name, n in zip(model.columns_, model.n_missing_.tolist(), strict=True)
-    ]
     text = (
         f"Values of each column over the rows of all silos, in bins of equal widths. A "
         f"value at an edge is in the bin above it; values beyond the outermost edges "
@@ -61,13 +38,29 @@ def histogram_exhibits(model: "Histogram", columns: Sequence[str]) -> list[Exhib
         partial(histograms, columns, model.bin_edges_, model.counts_),
         ("bins",),
     )
+    missing = {Column("Missing", "count"): model.n_missing_}
     tables = [
-        Table("bins", _HEADS, rows, items="bins"),
-        Table(
-            "missing_cells",
-            (Column("Column"), Column("Missing", "count")),
-            missing,
-            items="columns",
-        ),
+        bins_table(model.columns_, model.bin_edges_, model.counts_),
+        by_column("missing_cells", model.columns_, missing),
     ]
     return [Exhibit("Histograms of the columns", text, tables, picture)]
+
+
+def bins_table(
+    columns: Sequence[str], edges: Sequence[Array], counts: Sequence[Array]
+) -> Table:
+    """Return a row for each bin of each column; NaN counts are withheld.
+
+    Shares are of the values of a column, whose number follows if all is shown.
+    """
+    sizes = list(map(len, counts))
+    shares = [own / own.sum() if own.sum() > 0 else own * np.nan for own in counts]
+    cells = {
+        Column("Column"): np.repeat(list(columns), sizes),
+        Column("Bin", "count"): np.concatenate(list(map(np.arange, sizes))),
+        Column("From", "number"): np.concatenate([own[:-1] for own in edges]),
+        Column("To", "number"): np.concatenate([own[1:] for own in edges]),
+        Column("n", "count"): np.concatenate(counts),
+        Column("Share", "share"): np.concatenate(shares),
+    }
+    return Table.of("bins", cells, items="bins")

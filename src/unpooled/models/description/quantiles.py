@@ -19,7 +19,7 @@ signs, there of λ and here of ranks.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from types import MappingProxyType
 from typing import Any, final
 
@@ -33,6 +33,7 @@ from unpooled.ledger.notebook import pandas_if_installed
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.description import column_quantiles, quantile_comparisons
 from unpooled.models.description.quantiles_results import quantiles_exhibits
+from unpooled.models.parameter_checks import check_choice, whole_number
 from unpooled.models.preprocessing import pooled_lambda, signs_in_secret
 from unpooled.models.preprocessing.pooled_lambda import check_finite
 from unpooled.protocol.bounds import Counts
@@ -150,6 +151,7 @@ STEPS = (
 
 
 @final
+@dataclass(eq=False, repr=False)
 class Quantiles(FederatedEstimator):
     """Quantiles of every column over all silos.
 
@@ -218,26 +220,18 @@ class Quantiles(FederatedEstimator):
     _missing = True
     _ways = MappingProxyType({"comparison": COMPARISONS})
     _steps = OF_COMPARISONS
-    quantiles_: Float[Array, "r p"]
-    errors_: Float[Array, "r p"]
-    probabilities_: Float[Array, " r"]
-    columns_: list[str]
+    quantiles_: Float[Array, "r p"] = field(init=False)
+    errors_: Float[Array, "r p"] = field(init=False)
+    probabilities_: Float[Array, " r"] = field(init=False)
+    columns_: list[str] = field(init=False)
     _exhibits = quantiles_exhibits
 
-    def __init__(
-        self,
-        probabilities: Any = (0.25, 0.5, 0.75),
-        *,
-        comparison: str = "summed",
-        min_rows: int = 10,
-        decimals: Any = None,
-        allow_coordinator_party: bool = False,
-    ) -> None:
-        self.probabilities = probabilities
-        self.comparison = comparison
-        self.min_rows = min_rows
-        self.decimals = decimals
-        self.allow_coordinator_party = allow_coordinator_party
+    probabilities: Any = (0.25, 0.5, 0.75)
+    _: KW_ONLY
+    comparison: str = "summed"
+    min_rows: int = 10
+    decimals: Any = None
+    allow_coordinator_party: bool = False
 
     def _citation(self) -> Citation:
         how = {
@@ -346,8 +340,7 @@ def column_values(
     least = check_least(model.min_rows)
     if units is None:
         units = units_of(model.decimals, federation.feature_names)
-    if comparison not in COMPARISONS:
-        raise DataError(f'comparison={comparison!r}; choose "summed" or "mpc".')
+    check_choice("comparison", comparison, COMPARISONS)
     if comparison == "mpc":
         federation.coordinator.begin_computing(model.allow_coordinator_party)
         value, error = quantile_comparisons.compared_quantiles(
@@ -425,12 +418,8 @@ def probabilities_of(probabilities: Any) -> Float[Array, " r"]:
 
 def check_least(min_rows: Any) -> int:
     """Return how many values a bracket has at least; refuse what is no number."""
-    if isinstance(min_rows, bool) or not isinstance(min_rows, int) or min_rows < 1:
-        raise DataError(
-            f"min_rows={min_rows!r}; choose a whole number from 1, where quantiles are "
-            f"single values, up."
-        )
-    return min_rows
+    why = ", where quantiles are single values, up"
+    return whole_number("min_rows", min_rows, why=why)
 
 
 def units_of(decimals: Any, columns: Sequence[str]) -> Float[Array, " p"]:

@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unpooled.results.exhibits import Column, Exhibit, Table
+from unpooled.results.exhibits import Column, Exhibit
+from unpooled.results.fitted_attributes import by_column
 from unpooled.results.formats import known_to
 
 if TYPE_CHECKING:
@@ -15,19 +16,17 @@ if TYPE_CHECKING:
 
 def quantiles_exhibits(model: "Quantiles", columns: Sequence[str]) -> list[Exhibit]:
     """Return the exhibits of fitted quantiles."""
-    largest = Column("Largest error", "number")
-    heads, printed = [Column("Column")], [Column("Column")]
-    for probability in model.probabilities_.tolist():
-        key = f"quantile_{probability:g}".replace(".", "_").replace("-", "_")
-        heads.append(Column(f"{100 * probability:g} %", "number", key))
-        printed.append(Column(heads[-1].heading, "figures", key))
     wrong = np.where(np.isnan(model.errors_), -1.0, model.errors_).max(axis=0)
-    rows = [
-        (name, *own, float(error) if error >= 0 else None)
-        for name, own, error in zip(
-            model.columns_, model.quantiles_.T.tolist(), wrong, strict=True
-        )
-    ]
+    largest = {Column("Largest error", "number"): np.where(wrong < 0, np.nan, wrong)}
+    exact, printed = dict[Column, Any](), dict[Column, Any]()
+    for probability, own, errors in zip(
+        model.probabilities_.tolist(), model.quantiles_, model.errors_, strict=True
+    ):
+        head = f"{100 * probability:g} %"
+        key = f"quantile_{probability:g}".replace(".", "_").replace("-", "_")
+        exact[Column(head, "number", key)] = own
+        cells = map(_cell, own.tolist(), errors.tolist())
+        printed[Column(head, "figures", key)] = list(cells)
     ends = (
         "The search went on to the values themselves."
         if model.min_rows <= 1
@@ -39,15 +38,9 @@ def quantiles_exhibits(model: "Quantiles", columns: Sequence[str]) -> list[Exhib
         f"Quantiles of each column over the rows of all silos, in the linear "
         f"convention; missing cells are left out. {ends}"
     )
-    shown = [
-        (name, *(_cell(*pair) for pair in zip(own, errors, strict=True)), last)
-        for (name, *own, last), errors in zip(
-            rows, model.errors_.T.tolist(), strict=True
-        )
-    ]
     tables = [
-        Table("quantiles", [*heads, largest], rows, place="files"),
-        Table("shown", [*printed, largest], shown, items="columns", place="pages"),
+        by_column("quantiles", model.columns_, exact | largest, place="files"),
+        by_column("shown", model.columns_, printed | largest, place="pages"),
     ]
     return [Exhibit("Quantiles", text, tables)]
 

@@ -31,8 +31,8 @@ Journal of Multivariate Analysis 88 (2004).
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, final
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -82,7 +82,7 @@ from unpooled.models.generalized_eigen.generalized_eigen import (
 )
 from unpooled.models.linear_classifier import LinearClassifier, linear_steps
 from unpooled.models.moments import pooled_scatter
-from unpooled.models.parameter_checks import check_choice
+from unpooled.models.parameter_checks import check_choice, whole_number
 from unpooled.protocol.step import derived, disclosed, public, release
 from unpooled.results.citations import Citation
 
@@ -145,6 +145,7 @@ def discriminated(
 
 
 @final
+@dataclass(eq=False, repr=False)
 class LinearDiscriminantAnalysis(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, LinearClassifier
 ):
@@ -263,20 +264,20 @@ class LinearDiscriminantAnalysis(
         its twin on pooled rows, which has no rule for signs and keeps p directions.
     """
 
-    classes_: Shaped[Array, " c"]
-    means_: Float[Array, "c p"]
-    priors_: Float[Array, " c"]
-    covariance_: Float[Array, "p p"]
-    scalings_: Float[Array, "p k"]
-    coef_: Float[Array, "q p"]
-    intercept_: Float[Array, " q"]
+    classes_: Shaped[Array, " c"] = field(init=False)
+    means_: Float[Array, "c p"] = field(init=False)
+    priors_: Float[Array, " c"] = field(init=False)
+    covariance_: Float[Array, "p p"] = field(init=False)
+    scalings_: Float[Array, "p k"] = field(init=False)
+    coef_: Float[Array, "q p"] = field(init=False)
+    intercept_: Float[Array, " q"] = field(init=False)
 
     _computed = (
         *("coef_", "intercept_", "explained_variance_ratio_", "decision_std_"),
         *("within_correlations_", "total_correlations_"),
         *("score_covariance_", "class_score_covariances_"),
     )
-    _estimates: Mapping[str, int | None] = {
+    _estimates: ClassVar[Mapping[str, int | None]] = {
         "scalings_": 1,
         "eigenvalues_": None,
         "explained_variance_ratio_": None,
@@ -295,32 +296,18 @@ class LinearDiscriminantAnalysis(
     )
     _exhibits = discriminant_exhibits
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        solver: str = "exact",
-        shrinkage: Any = None,
-        priors: Any = None,
-        classes: Sequence[Any] | None = None,
-        ridge: float | None = None,
-        factors: bool = False,
-        max_iter: int = 10,
-        init: Any = None,
-        random_state: int | None = None,
-        scores: str | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.solver = solver
-        self.shrinkage = shrinkage
-        self.priors = priors
-        self.classes = classes
-        self.ridge = ridge
-        self.factors = factors
-        self.max_iter = max_iter
-        self.init = init
-        self.random_state = random_state
-        self.scores = scores
+    n_components: int | None = None
+    _: KW_ONLY
+    solver: str = "exact"
+    shrinkage: Any = None
+    priors: Any = None
+    classes: Sequence[Any] | None = None
+    ridge: float | None = None
+    factors: bool = False
+    max_iter: int = 10
+    init: Any = None
+    random_state: int | None = None
+    scores: str | None = None
 
     def _needs_variation(self) -> bool:
         return self.solver == "exact" and self.shrinkage in (None, 0)
@@ -550,10 +537,9 @@ class LinearDiscriminantAnalysis(
             raise DataError(
                 f'shrinkage={s!r}; choose None, "auto" or a number in [0, 1].'
             )
-        if self.scores not in (None, "coordinator"):
-            raise DataError(f'scores={self.scores!r}; choose None or "coordinator".')
-        if k is not None and not (isinstance(k, int | np.integer) and k >= 1):
-            raise DataError(f"n_components={k!r}; choose a whole number of at least 1.")
+        check_choice("scores", self.scores, (None, "coordinator"))
+        if k is not None:
+            whole_number("n_components", k)
 
     @property
     def _n_features_out(self) -> int:

@@ -13,8 +13,13 @@ import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, Table
-from unpooled.results.fitted_attributes import MOST_ACROSS, columns_by, numbered
-from unpooled.results.formats import counted, left_out, listed, number, per_cent
+from unpooled.results.fitted_attributes import (
+    columns_by,
+    fitting,
+    numbered,
+    ordinals,
+)
+from unpooled.results.formats import counted, listed, number, per_cent
 from unpooled.results.plots import charts, class_plots
 from unpooled.results.plots.drawing import short
 
@@ -43,27 +48,17 @@ def discriminant_exhibits(
 
 
 def _tests_of_means(model: "LinearDiscriminantAnalysis") -> Exhibit:
-    table = Table(
+    tests = model.manova()
+    table = Table.of(
         "tests_of_means",
-        (
-            Column("Test"),
-            Column("Value", "number"),
-            Column("F", "number"),
-            Column("df1", "df", "num_df"),
-            Column("df2", "df", "den_df"),
-            Column("p-value", "p-value", "p"),
-        ),
-        [
-            (
-                name,
-                row["value"],
-                row["f_value"],
-                row["num_df"],
-                row["den_df"],
-                row["p_value"],
-            )
-            for name, row in model.manova().iterrows()
-        ],
+        {
+            Column("Test"): list(tests.index),
+            Column("Value", "number"): tests["value"],
+            Column("F", "number"): tests["f_value"],
+            Column("df1", "df", "num_df"): tests["num_df"],
+            Column("df2", "df", "den_df"): tests["den_df"],
+            Column("p-value", "p-value", "p"): tests["p_value"],
+        },
     )
     text = (
         "Whether all classes have the same means (MANOVA). The tests assume normal "
@@ -115,26 +110,17 @@ def _class_table(
     """Return sizes, priors and mean scores of the classes."""
     scores, own = _class_scores(model), model.priors is not None
     sizes = vars(model).get("class_count_")
-    k = scores.shape[1]
-    heads, cells = [Column("Class")], [np.array(names)]
+    cells: dict[Column, Any] = {Column("Class"): names}
     if sizes is not None:
-        heads.append(Column("Rows", "count"))
-        cells.append(sizes)
+        cells[Column("Rows", "count")] = sizes
     # Without priors of the user's own they are the classes' shares of rows.
-    heads.append(Column("Prior probability" if own else "Share of rows", "share"))
-    heads[-1] = Column(heads[-1].heading, "share", "prior")
-    cells.append(model.priors_)
-    before = len(heads)
-    heads += [
-        Column(f"Mean score {j + 1}", "number", f"discriminant_{j + 1}")
-        for j in range(k)
-    ]
-    rows = list(zip(*cells, *scores.T, strict=True))
-    table = Table("classes", heads, rows, items="classes")
-    if k <= MOST_ACROSS:
-        return [table]
-    note = left_out(MOST_ACROSS, k, "directions", "first")
-    return table.excerpt(columns=range(before + MOST_ACROSS), note=note)
+    heading = "Prior probability" if own else "Share of rows"
+    cells[Column(heading, "share", "prior")] = model.priors_
+    before = len(cells)
+    for j, mean in zip(ordinals(len(scores.T)), scores.T, strict=True):
+        cells[Column(f"Mean score {j}", "number", f"discriminant_{j}")] = mean
+    table = Table.of("classes", cells, items="classes")
+    return fitting(table, range(before, len(cells)), "directions")
 
 
 def _plane(
@@ -144,18 +130,15 @@ def _plane(
     means = _class_scores(model)[:, :2]
     covariances, own = _score_covariances(model)
     people = _people(model, names)
-    table = Table(
+    both = Column("Covariance of scores 1 and 2", "number", "covariance_12")
+    table = Table.of(
         "score_covariances",
-        (
-            Column("Class"),
-            Column("Variance of score 1", "number", "variance_1"),
-            Column("Covariance of scores 1 and 2", "number", "covariance_12"),
-            Column("Variance of score 2", "number", "variance_2"),
-        ),
-        [
-            (name, C[0, 0], C[0, 1], C[1, 1])
-            for name, C in zip(names, covariances, strict=True)
-        ],
+        {
+            Column("Class"): names,
+            Column("Variance of score 1", "number", "variance_1"): covariances[:, 0, 0],
+            both: covariances[:, 0, 1],
+            Column("Variance of score 2", "number", "variance_2"): covariances[:, 1, 1],
+        },
         caption="Covariances of the scores within classes, which shape the ellipses. "
         "Their denominators are numbers of rows.",
         items="classes",
@@ -311,18 +294,22 @@ def _two_classes(
 
 
 def _directions(model: "LinearDiscriminantAnalysis", columns: Sequence[str]) -> Exhibit:
-    shares, k = model.explained_variance_ratio_, model.scalings_.shape[1]
-    rows = [(f"{j + 1}", share) for j, share in enumerate(shares)]
-    heads = (Column("Direction"), Column("Share", "share", bar=True))
-    # Of a single direction it is all, which nobody needs to read.
-    place = "everywhere" if len(rows) > 1 else "files"
-    table = Table("proportion_of_trace", heads, rows, items="directions", place=place)
+    shares = model.explained_variance_ratio_
+    table = Table.of(
+        "proportion_of_trace",
+        {
+            Column("Direction"): ordinals(len(shares)),
+            Column("Share", "share", bar=True): shares,
+        },
+        items="directions",
+        # Of a single direction it is all, which nobody needs to read.
+        place="everywhere" if len(shares) > 1 else "files",
+    )
     scalings = columns_by(
         "scalings",
         columns,
-        numbered(k, "number", "discriminant"),
-        model.scalings_,
-        first=("(constant)", *(-_centre(model) @ model.scalings_))
+        numbered(model.scalings_, key="discriminant"),
+        above=("(constant)", *(-_centre(model) @ model.scalings_))
         if not _at_zero(model)
         else None,
         caption="Weights of the columns in each direction (scalings)",
@@ -331,7 +318,7 @@ def _directions(model: "LinearDiscriminantAnalysis", columns: Sequence[str]) -> 
         "How much of the separation of the classes lies along each discriminant "
         "direction: its share of the between-class variance, in units of the "
         "within-class variance (proportion of trace). "
-        if len(rows) > 1
+        if len(shares) > 1
         else "The direction along which the classes differ most, in units of the "
         "variance within classes. "
     )
@@ -343,20 +330,17 @@ def _directions(model: "LinearDiscriminantAnalysis", columns: Sequence[str]) -> 
 def _structure(model: "LinearDiscriminantAnalysis", columns: Sequence[str]) -> Exhibit:
     within, total = model.within_correlations_, model.total_correlations_
     k = within.shape[1]
-    heads = numbered(k, "signed", "discriminant")
     tables = [
         *columns_by(
             "within_correlations",
             columns,
-            heads,
-            within,
+            numbered(within, "signed", "discriminant"),
             caption="Within classes: about the means of the classes (pooled)",
         ),
         *columns_by(
             "total_correlations",
             columns,
-            heads,
-            total,
+            numbered(total, "signed", "discriminant"),
             caption="Total: about the means of all rows",
             place="files",
         ),
@@ -414,13 +398,8 @@ def _decisions(model: "LinearDiscriminantAnalysis", columns: Sequence[str]) -> E
             "the decision function. The class with the largest is predicted, and their "
             "softmax is the classes’ probabilities."
         )
-    tables: list[Any] = columns_by(
-        "coefficients",
-        columns,
-        heads,
-        coef.T,
-        first=("(intercept)", *intercept),
-    )
+    cells, above = dict(zip(heads, coef, strict=True)), ("(intercept)", *intercept)
+    tables = columns_by("coefficients", columns, cells, above=above)
     if (covariance := vars(model).get("covariance_")) is None:
         return Exhibit("Decision functions", text, tables)
     # Per standard deviation within classes: sizes can be compared between columns.
@@ -428,8 +407,7 @@ def _decisions(model: "LinearDiscriminantAnalysis", columns: Sequence[str]) -> E
     tables += columns_by(
         "standardised_coefficients",
         columns,
-        heads,
-        per_deviation.T,
+        dict(zip(heads, per_deviation, strict=True)),
         caption="Per standard deviation of the column within classes",
         place="files",
     )
@@ -464,21 +442,23 @@ def _class_means(
     model: "LinearDiscriminantAnalysis", columns: Sequence[str]
 ) -> Exhibit:
     centre = _centre(model)
-    heads = [Column(name, "number", f"class_{name}") for name in _names(model)]
-    values = (model.means_ - centre).T
+    values = model.means_ - centre
+    cells = {
+        Column(name, "number", f"class_{name}"): own
+        for name, own in zip(_names(model), values, strict=True)
+    }
     text = f"Each class’s mean less {_centred_at(model)}"
     if _at_zero(model):
         text += ", which is 0 for every column."
     else:
         own = model.priors is not None
         title = "Weighted mean" if own else "All rows"
-        heads = [Column(title, "number", "mean"), *heads]
         # Standardised columns have a mean of 0 but for rounding.
-        rounding = 1e-12 * np.abs(values).max(axis=1)
+        rounding = 1e-12 * np.abs(values).max(axis=0)
         centre = np.where(np.abs(centre) <= rounding, 0.0, centre)
-        values = np.column_stack([centre, values])
+        cells = {Column(title, "number", "mean"): centre} | cells
         text += ", which is in the first column of numbers."
-    tables = columns_by("class_means", columns, heads, values, largest=False)
+    tables = columns_by("class_means", columns, cells, largest=False)
     return Exhibit("Class means, centred", text, tables)
 
 
@@ -488,24 +468,22 @@ def _one_shot(
     """Return what a one-shot algorithm finds: directions, and classes' sizes."""
     exhibits = []
     if (sizes := vars(model).get("class_count_")) is not None:
-        table = Table(
+        table = Table.of(
             "classes",
-            (
-                Column("Class"),
-                Column("Rows", "count"),
-                Column("Share of rows", "share"),
-            ),
-            list(zip(_names(model), sizes, sizes / sizes.sum(), strict=True)),
+            {
+                Column("Class"): _names(model),
+                Column("Rows", "count"): sizes,
+                Column("Share of rows", "share"): sizes / sizes.sum(),
+            },
             items="classes",
         )
         exhibits.append(Exhibit("Classes", "", [table]))
-    k = model.scalings_.shape[1]
-    heads = numbered(k, "number", "discriminant")
     text = (
         "Weights of the columns by a published one-shot algorithm, which is "
         "approximate. They are for columns as each silo whitened them for itself, so "
         "that rows of all silos have no scores along them, and no row is classified. "
         'Use solver="exact" for scores and predictions.'
     )
-    tables = columns_by("scalings", columns, heads, model.scalings_)
+    cells = numbered(model.scalings_, key="discriminant")
+    tables = columns_by("scalings", columns, cells)
     return [*exhibits, Exhibit("One-shot directions", text, tables)]

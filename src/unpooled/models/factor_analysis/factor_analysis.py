@@ -16,7 +16,8 @@ Jöreskog, Some contributions to maximum likelihood factor analysis, Psychometri
 """
 
 from collections.abc import Mapping
-from typing import Any, final
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, ClassVar, final
 
 import numpy as np
 import scipy.linalg
@@ -35,7 +36,7 @@ from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.factor_analysis.factor_analysis_results import factor_exhibits
 from unpooled.models.moments import pooled_mean, pooled_scatter
-from unpooled.models.parameter_checks import check_choice
+from unpooled.models.parameter_checks import check_choice, whole_number
 from unpooled.protocol.step import derived, public
 from unpooled.results.citations import Citation
 
@@ -55,6 +56,7 @@ def factor_scores(
 
 
 @final
+@dataclass(eq=False, repr=False)
 class FactorAnalysis(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator
 ):
@@ -130,11 +132,11 @@ class FactorAnalysis(
         that sums have.
     """
 
-    components_: Float[Array, "k p"]
-    noise_variance_: Float[Array, " p"]
-    mean_: Float[Array, " p"]
+    components_: Float[Array, "k p"] = field(init=False)
+    noise_variance_: Float[Array, " p"] = field(init=False)
+    mean_: Float[Array, " p"] = field(init=False)
 
-    _estimates: Mapping[str, int | None] = {
+    _estimates: ClassVar[Mapping[str, int | None]] = {
         "components_": 0,
         "noise_variance_": None,
         "explained_variance_ratio_": None,
@@ -142,18 +144,11 @@ class FactorAnalysis(
     _steps = (moments.local_total, moments.local_squares, moments.local_scatter)
     _exhibits = factor_exhibits
 
-    def __init__(
-        self,
-        n_components: Any = 1,
-        *,
-        rotation: str | None = None,
-        kaiser: bool = False,
-        min_uniqueness: Any = 0.005,
-    ) -> None:
-        self.n_components = n_components
-        self.rotation = rotation
-        self.kaiser = kaiser
-        self.min_uniqueness = min_uniqueness
+    n_components: Any = 1
+    _: KW_ONLY
+    rotation: str | None = None
+    kaiser: bool = False
+    min_uniqueness: Any = 0.005
 
     def _needs_variation(self) -> bool:
         return True
@@ -225,15 +220,13 @@ class FactorAnalysis(
                 f"min_uniqueness={lower!r}; choose a number above 0 and below 1."
             )
         most = max((k for k in range(1, p) if (p - k) ** 2 >= p + k), default=0)
-        k = self.n_components
-        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-            raise DataError(f"n_components={k!r}; choose a whole number from 1.")
+        k = whole_number("n_components", self.n_components)
         if k > most:
             raise DataError(
                 f"n_components={k}, but the covariances of {p} columns determine at "
                 f"most {most} factors."
             )
-        return int(k)
+        return k
 
     def _set_likelihood(
         self, found: Factors, scale: Float[Array, " p"], k: int

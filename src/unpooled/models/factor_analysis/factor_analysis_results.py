@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unpooled.results.exhibits import Column, Exhibit, Picture, Table
-from unpooled.results.fitted_attributes import columns_by, numbered
+from unpooled.results.fitted_attributes import columns_by, numbered, ordinals
 from unpooled.results.formats import counted, number, per_cent, probability
 from unpooled.results.plots.heatmap import heatmap
 
@@ -29,10 +29,9 @@ def _loadings(model: "FactorAnalysis", columns: Sequence[str]) -> Exhibit:
     k = len(model.components_)
     own = np.sqrt(model.noise_variance_ / model.uniqueness_)
     L = (model.components_ / own).T
-    heads = numbered(k, "signed", "factor")
-    heads.append(Column("Uniqueness", "share"))
-    values = np.column_stack([L, model.uniqueness_])
-    tables = columns_by("loadings", columns, heads, values)
+    cells = numbered(L, "signed", "factor")
+    cells[Column("Uniqueness", "share")] = model.uniqueness_
+    tables = columns_by("loadings", columns, cells)
     turned = f", after a {model.rotation} rotation" if model.rotation else ""
     text = (
         f"Loadings of the columns in {counted(k, 'factor')}, in units of the columns’ "
@@ -63,14 +62,10 @@ def _loadings(model: "FactorAnalysis", columns: Sequence[str]) -> Exhibit:
 
 def _factors(model: "FactorAnalysis") -> Exhibit:
     shares = model.explained_variance_ratio_
-    rows = [
-        (f"{i + 1}", share, total)
-        for i, (share, total) in enumerate(zip(shares, np.cumsum(shares), strict=True))
-    ]
     test = model.chi_square_
     text = (
-        f"{counted(len(rows), 'factor')} and {model.n_samples_:,} rows. The test that "
-        f"so many factors suffice: χ² = {number(test['statistic'])} with "
+        f"{counted(len(shares), 'factor')} and {model.n_samples_:,} rows. The test "
+        f"that so many factors suffice: χ² = {number(test['statistic'])} with "
         f"{test['dof']} degrees of freedom"
     )
     if test["p_value"] is None:
@@ -82,14 +77,13 @@ def _factors(model: "FactorAnalysis") -> Exhibit:
         text += " Shares of correlated factors overlap."
     else:
         text += f" Together they explain {per_cent(shares.sum())} of all variance."
-    table = Table(
+    table = Table.of(
         "factors",
-        (
-            Column("Factor"),
-            Column("Share of variance", "share", bar=True),
-            Column("Cumulative share", "share"),
-        ),
-        rows,
+        {
+            Column("Factor"): ordinals(len(shares)),
+            Column("Share of variance", "share", bar=True): shares,
+            Column("Cumulative share", "share"): np.cumsum(shares),
+        },
         items="factors",
     )
     tables = [table]
@@ -99,8 +93,7 @@ def _factors(model: "FactorAnalysis") -> Exhibit:
 
 
 def _correlations(model: "FactorAnalysis") -> Exhibit:
-    k = len(model.factor_correlation_)
-    heads = numbered(k, "signed", "factor")
-    rows = [(f"{i + 1}", *r) for i, r in enumerate(model.factor_correlation_.tolist())]
-    table = Table("factor_correlations", (Column("Factor"), *heads), rows)
+    R = model.factor_correlation_
+    names = {Column("Factor"): ordinals(len(R))}
+    table = Table.of("factor_correlations", names | numbered(R, "signed", "factor"))
     return Exhibit("Correlations of the factors", "", [table])

@@ -15,8 +15,8 @@ and 3, Algorithms 1 and 2.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, final
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, ClassVar, final
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -144,6 +144,7 @@ class OneShotSolver:
 
 
 @final
+@dataclass(eq=False, repr=False)
 class GeneralizedEigen(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator
 ):
@@ -195,32 +196,24 @@ class GeneralizedEigen(
     before it, in which nothing leaves.
     """
 
-    eigenvectors_: Float[Array, "p k"]
-    eigenvalues_: Float[Array, " k"]
+    eigenvectors_: Float[Array, "p k"] = field(init=False)
+    eigenvalues_: Float[Array, " k"] = field(init=False)
 
-    _estimates: Mapping[str, int | None] = {"eigenvectors_": 1, "eigenvalues_": None}
+    _estimates: ClassVar[Mapping[str, int | None]] = {
+        "eigenvectors_": 1,
+        "eigenvalues_": None,
+    }
     _exhibits = generalized_eigen_exhibits
 
-    def __init__(
-        self,
-        n_components: int = 1,
-        *,
-        pair: Step | str | None = None,
-        public: Mapping[str, Any] | None = None,
-        solver: str = "exact",
-        ridge: float | None = None,
-        max_iter: int = 10,
-        init: Any = None,
-        random_state: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.pair = pair
-        self.public = public
-        self.solver = solver
-        self.ridge = ridge
-        self.max_iter = max_iter
-        self.init = init
-        self.random_state = random_state
+    n_components: int = 1
+    _: KW_ONLY
+    pair: Step | str | None = None
+    public: Mapping[str, Any] | None = None
+    solver: str = "exact"
+    ridge: float | None = None
+    max_iter: int = 10
+    init: Any = None
+    random_state: int | None = None
 
     def _citation(self) -> Citation:
         return Citation(

@@ -6,10 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unpooled.models.pca.pca_results import MANY_COLUMNS, MANY_COMPONENTS
 from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, Table
-from unpooled.results.fitted_attributes import by_component, numbered
-from unpooled.results.formats import left_out, number
+from unpooled.results.fitted_attributes import (
+    MOST_ACROSS,
+    by_column,
+    fitting,
+    numbered,
+    ordinals,
+)
+from unpooled.results.formats import number
 from unpooled.results.plots import charts
 
 if TYPE_CHECKING:
@@ -27,8 +32,13 @@ def generalized_eigen_exhibits(
         else "Eigenvalues of the sum of the silos’ whitened matrices, by a published "
         "one-shot algorithm, which is approximate."
     )
-    values = by_component(
-        "eigenvalues", "Eigenvalue", model.eigenvalues_, first="Eigenvector"
+    values = Table.of(
+        "eigenvalues",
+        {
+            Column("Eigenvector"): ordinals(len(model.eigenvalues_)),
+            Column("Eigenvalue", "number"): model.eigenvalues_,
+        },
+        items="components",
     )
     drawn = np.asarray(model.eigenvalues_)[:MOST_ROWS]
     picture = Picture(
@@ -43,19 +53,12 @@ def generalized_eigen_exhibits(
     if not exact:
         return exhibits
     k = model.eigenvectors_.shape[1]
-    heads = numbered(k, "number", "eigenvector")
-    rows = zip(columns, model.eigenvectors_.tolist(), strict=True)
-    table = Table(
-        "eigenvectors",
-        (Column("Column"), *heads),
-        [(column, *weights) for column, weights in rows],
-        items="columns",
-    )
-    shown = min(k, MANY_COMPONENTS)
-    note = left_out(shown, k, "eigenvectors", "first")
-    tables = table.excerpt(columns=range(1 + shown), note=note) if note else [table]
+    cells = numbered(model.eigenvectors_, "number", "eigenvector")
+    table = by_column("eigenvectors", columns, cells)
+    tables = fitting(table, range(1, 1 + k), "eigenvectors")
+    shown = min(k, MOST_ACROSS)
     text = "The weights of the columns in each eigenvector v, with vᵀ B v = 1."
-    if len(columns) > MANY_COLUMNS:
+    if len(columns) > MOST_ROWS:
         return [*exhibits, Exhibit("Eigenvectors", text, tables)]
     word = "eigenvector " if shown < 4 else ""
     titles = [f"{word}{i + 1}" for i in range(shown)]

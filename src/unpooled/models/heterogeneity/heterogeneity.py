@@ -26,7 +26,8 @@ Box, A general distribution theory for a class of likelihood criteria, Biometrik
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, final
+from dataclasses import KW_ONLY, dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 import scipy.linalg
@@ -49,6 +50,7 @@ from unpooled.models.model_selection.permutation_test import (
     dealt_groups,
 )
 from unpooled.models.moments import MEAN, PRODUCTS, SQUARES, pooled_mean
+from unpooled.models.parameter_checks import whole_number
 from unpooled.protocol.bounds import CauchySchwarz
 from unpooled.protocol.step import public, release, stays, summed
 from unpooled.results.citations import Citation
@@ -226,6 +228,7 @@ def _log_determinant(S: Float[Array, "p p"]) -> float | None:
 
 
 @final
+@dataclass(eq=False, repr=False)
 class Heterogeneity(FederatedEstimator):
     """Tests of differences between silos, from totals over all of them.
 
@@ -338,24 +341,24 @@ class Heterogeneity(FederatedEstimator):
     sums of rows of groups, and one of them sends three numbers for all.
     """
 
-    eta_squared_: Float[Array, " p"]
-    f_statistic_: Float[Array, " p"]
-    p_value_: Float[Array, " p"]
-    components_: Float[Array, "k p"]
-    wilks_: dict[str, Any]
-    pillai_: dict[str, Any]
-    box_m_: Any
-    permutation_: dict[str, Any]
-    n_samples_: int
-    n_silos_: int
-    columns_: list[str]
+    eta_squared_: Float[Array, " p"] = field(init=False)
+    f_statistic_: Float[Array, " p"] = field(init=False)
+    p_value_: Float[Array, " p"] = field(init=False)
+    components_: Float[Array, "k p"] = field(init=False)
+    wilks_: dict[str, Any] = field(init=False)
+    pillai_: dict[str, Any] = field(init=False)
+    box_m_: Any = field(init=False)
+    permutation_: dict[str, Any] = field(init=False)
+    n_samples_: int = field(init=False)
+    n_silos_: int = field(init=False)
+    columns_: list[str] = field(init=False)
 
     _computed = (
         *("angles_", "component_variance_ratio_", "component_eta_squared_"),
         *("component_f_statistic_", "component_p_value_", "component_p_adjusted_"),
         *("component_spread_f_statistic_", "component_spread_p_value_"),
     )
-    _estimates: Mapping[str, int | None] = {
+    _estimates: ClassVar[Mapping[str, int | None]] = {
         "eta_squared_": None,
         "components_": 0,
         "component_variance_ratio_": None,
@@ -364,18 +367,11 @@ class Heterogeneity(FederatedEstimator):
     _steps = (moments.local_total, *OF_SILOS)
     _exhibits = heterogeneity_exhibits
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        multivariate: bool = True,
-        permutations: int = 0,
-        random_state: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.multivariate = multivariate
-        self.permutations = permutations
-        self.random_state = random_state
+    n_components: int | None = None
+    _: KW_ONLY
+    multivariate: bool = True
+    permutations: int = 0
+    random_state: int | None = None
 
     def _needs_variation(self) -> bool:
         return self.multivariate
@@ -663,9 +659,7 @@ def _component_count(k: Any, p: int, m: int) -> int:
         raise DataError("One silo does not differ from others; two are needed.")
     if k is None:
         return min(5, p)
-    if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= p:
-        raise DataError(f"n_components={k!r}; choose a whole number from 1 to {p}.")
-    return int(k)
+    return whole_number("n_components", k, most=p)
 
 
 def _record(test: group_tests.Multivariate) -> dict[str, Any]:

@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unpooled.arrays import Array
+from unpooled.models.model_selection.permutation_test import permutation_cells
 from unpooled.models.pca.pca_results import loadings
 from unpooled.results.exhibits import Column, Exhibit, Picture, Table
+from unpooled.results.fitted_attributes import ordinals
 from unpooled.results.formats import counted, per_cent
 from unpooled.results.plots import charts
 
@@ -17,15 +20,6 @@ if TYPE_CHECKING:
 _NO_BOX = (
     "Box’s M (equal covariance matrices) was not computed: in at least one silo a "
     "column is a linear combination of others."
-)
-_HEAD = (
-    Column("Share between silos", "share", "eta_squared", bar=True),
-    Column("F", "number", "f_statistic"),
-    Column("df1", "df", "df_between"),
-    Column("df2", "df", "df_within"),
-    Column("p-value", "p-value"),
-    Column("p-value, adjusted", "p-value", "p_adjusted"),
-    Column("p-value, variances", "p-value", "spread_p_value"),
 )
 
 
@@ -62,32 +56,32 @@ def heterogeneity_exhibits(
 def _shares(
     model: "Heterogeneity", prefix: str, head: str, heading: str, text: str
 ) -> Exhibit:
-    def values(attribute: str) -> list[float]:
-        return np.asarray(getattr(model, f"{prefix}{attribute}"), float).tolist()
-
-    share = np.nan_to_num(values("eta_squared_"))
-    names = [f"{j + 1}" for j in range(len(share))] if prefix else list(model.columns_)
+    share = np.nan_to_num(getattr(model, f"{prefix}eta_squared_"))
+    names = ordinals(len(share)) if prefix else list(model.columns_)
     order = np.arange(len(share)) if prefix else np.argsort(-share, kind="stable")
-    m, N = model.n_silos_, model.n_samples_
-    cells = [
-        names,
-        share.tolist(),
-        values("f_statistic_"),
-        [m - 1] * len(names),
-        [N - m] * len(names),
-        *map(values, ("p_value_", "p_adjusted_", "spread_p_value_")),
-    ]
-    heads = (Column(head), *_HEAD)
+
+    def values(attribute: str) -> Array:
+        return np.asarray(getattr(model, f"{prefix}{attribute}"), float)[order]
+
+    between = Column("Share between silos", "share", "eta_squared", bar=True)
+    adjusted = Column("p-value, adjusted", "p-value", "p_adjusted")
+    cells = {
+        Column(head): [names[int(j)] for j in order],
+        between: share[order],
+        Column("F", "number", "f_statistic"): values("f_statistic_"),
+        Column("df1", "df", "df_between"): model.n_silos_ - 1,
+        Column("df2", "df", "df_within"): model.n_samples_ - model.n_silos_,
+        Column("p-value", "p-value"): values("p_value_"),
+        adjusted: values("p_adjusted_"),
+        Column("p-value, variances", "p-value", "spread_p_value"): values(
+            "spread_p_value_"
+        ),
+    }
     if prefix:
-        heads += (Column("Angle, degrees", "number"),)
-        cells.append(model.angles_.tolist())
-    table = Table(
-        "components" if prefix else "columns",
-        heads,
-        [tuple(column[int(j)] for column in cells) for j in order],
-        items="components" if prefix else "columns",
-        which="first" if prefix else "largest",
-    )
+        cells[Column("Angle, degrees", "number")] = model.angles_
+    items = "components" if prefix else "columns"
+    which = "first" if prefix else "largest"
+    table = Table.of(items, cells, items=items, which=which)
     largest = int(np.argmax(share))
     picture = Picture(
         f"shares_of_{table.name}",
@@ -138,20 +132,12 @@ def _multivariate_tests(model: "Heterogeneity") -> Exhibit:
 
 
 def _permutation_test(model: "Heterogeneity") -> Exhibit:
-    found, B = model.permutation_, model.permutations
-    heads = (
-        Column("Test"),
-        Column("Value", "number"),
-        Column("95 % of permutations below", "number", "reference"),
-        Column("Permutations that reach it", "count", "exceeding"),
-        Column("p-value", "p-value"),
-    )
-    values = (found[name] for name in ("statistic", "reference", "exceeding"))
-    row = ("Equal means, Pillai’s trace", *values, found["p_value"])
+    B = model.permutations
     text = (
         f"Pillai’s trace of the silos beside those of {B:,} other groups of the silos’ "
         f"sizes, into which each silo dealt its own rows at random. The test holds for "
         f"rows of any distribution. For it the silos showed their numbers of rows."
     )
-    table = Table("permutations", heads, [row])
+    names = {Column("Test"): ["Equal means, Pillai’s trace"]}
+    table = Table.of("permutations", names | permutation_cells(**model.permutation_))
     return Exhibit("All columns at once, by permutations", text, [table])

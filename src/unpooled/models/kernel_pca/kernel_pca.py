@@ -15,6 +15,7 @@ References
 As of `unpooled.linalg.kernels`.
 """
 
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, final
 
 import numpy as np
@@ -32,6 +33,7 @@ from unpooled.models.kernel_pca import columns
 from unpooled.models.kernel_pca.kernel import APPROXIMATIONS, Method
 from unpooled.models.kernel_pca.kernel_pca_results import kernel_pca_exhibits
 from unpooled.models.moments import pooled_mean, pooled_scatter
+from unpooled.models.parameter_checks import check_choice, whole_number
 from unpooled.models.pca.spectrum import check_rows_suffice, leading_components
 from unpooled.protocol.step import derived, public
 from unpooled.results.citations import Citation
@@ -65,6 +67,7 @@ def projected(
 
 
 @final
+@dataclass(eq=False, repr=False)
 class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator):
     """Kernel principal component analysis: the answer of joined columns.
 
@@ -161,11 +164,11 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
         scores alone.
     """
 
-    eigenvalues_: Float[Array, " k"]
-    eigenvectors_: Float[Array, "N k"]
-    score_weights_: Float[Array, "l k"]
-    kernel_means_: Float[Array, " l"]
-    component_indices_: Int[Array, " l"]
+    eigenvalues_: Float[Array, " k"] = field(init=False)
+    eigenvectors_: Float[Array, "N k"] = field(init=False)
+    score_weights_: Float[Array, "l k"] = field(init=False)
+    kernel_means_: Float[Array, " l"] = field(init=False)
+    component_indices_: Int[Array, " l"] = field(init=False)
 
     _partitions = ("rows", "columns")
     _steps = (
@@ -175,28 +178,16 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
     _kept_by_silos = ("eigenvectors_", "score_weights_", "kernel_means_")
     _exhibits = kernel_pca_exhibits
 
-    def __init__(
-        self,
-        n_components: Any = None,
-        *,
-        kernel: str = "rbf",
-        gamma: Any = None,
-        degree: Any = 3,
-        coef0: Any = 1,
-        approximation: str | None = None,
-        n_landmarks: Any = 100,
-        scores: Any = "coordinator",
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.approximation = approximation
-        self.n_landmarks = n_landmarks
-        self.scores = scores
-        self.random_state = random_state
+    n_components: Any = None
+    _: KW_ONLY
+    kernel: str = "rbf"
+    gamma: Any = None
+    degree: Any = 3
+    coef0: Any = 1
+    approximation: str | None = None
+    n_landmarks: Any = 100
+    scores: Any = "coordinator"
+    random_state: Any = None
 
     def _citation(self) -> Citation:
         works = [
@@ -480,23 +471,14 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
             "approximation": APPROXIMATIONS,
             "scores": ("coordinator", "parties"),
         }.items():
-            if getattr(self, name) not in allowed:
-                choices = ", ".join(map(repr, allowed))
-                raise DataError(
-                    f"{name}={getattr(self, name)!r}; choose from {choices}."
-                )
+            check_choice(name, getattr(self, name), allowed)
         if self.approximation == "fourier" and self.kernel != "rbf":
             raise DataError(
                 f"kernel={self.kernel!r}: Fourier features approximate rbf alone."
             )
         k, most = self.n_components, self.n_landmarks
-        for name, value in {
-            "n_components": 1 if k is None else k,
-            "n_landmarks": most,
-        }.items():
-            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-            if not whole or value < 1:
-                raise DataError(f"{name}={value!r}; choose a whole number above 0.")
+        whole_number("n_components", 1 if k is None else k)
+        whole_number("n_landmarks", most)
         if self.approximation is not None and k is not None and k > most:
             raise DataError(
                 f"n_components={k}, but the approximation has {most} dimensions; raise "

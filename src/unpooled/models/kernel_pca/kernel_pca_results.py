@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, Table
+from unpooled.results.fitted_attributes import ordinals
 from unpooled.results.formats import counted, number, per_cent
 from unpooled.results.plots import charts
 
@@ -29,31 +30,29 @@ def kernel_pca_exhibits(model: "KernelPCA", columns: Sequence[str]) -> list[Exhi
         return []
     k = min(len(values), MOST_ROWS)
     title = "Eigenvalues of the kernel matrix"
-    names = [f"{j + 1}" for j in range(len(values))]
     total = vars(model).get("eigenvalue_sum_", 0.0)
     if total > 0:
         shares = values / total
-        heads = (
-            Column("Component"),
-            Column("Eigenvalue", "number"),
-            Column("Share", "share", bar=True),
-            Column("Cumulative share", "share"),
-        )
-        columns_of = (names, values, shares, np.cumsum(shares))
+        further = {
+            Column("Share", "share", bar=True): shares,
+            Column("Cumulative share", "share"): np.cumsum(shares),
+        }
         draw, scale = partial(charts.scree, shares[:k]), "shares of all"
     else:
         # The silos know the sum of all; the coordinator only those that are kept.
         first = float(values[0]) if values[0] > 0 else 1.0
         shares = values / first
-        heads = (
-            Column("Component"),
-            Column("Eigenvalue", "number"),
-            Column("Share of the first", "share", bar=True),
-        )
-        columns_of = (names, values, shares)
+        further = {Column("Share of the first", "share", bar=True): shares}
         draw, scale = partial(charts.eigenvalues, shares[:k]), "shares of the first"
-    rows = list(zip(*columns_of, strict=True))
-    table = Table("eigenvalues", heads, rows, items="eigenvalues")
+    table = Table.of(
+        "eigenvalues",
+        {
+            Column("Component"): ordinals(len(values)),
+            Column("Eigenvalue", "number"): values,
+            **further,
+        },
+        items="eigenvalues",
+    )
     picture = Picture(
         "eigenvalues",
         title,

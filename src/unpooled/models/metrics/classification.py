@@ -37,6 +37,7 @@ from unpooled.models.discriminant.classes import (
 )
 from unpooled.models.metrics.predictions import measuring, predictor_of
 from unpooled.models.moments import complete
+from unpooled.models.parameter_checks import check_choice
 from unpooled.protocol.step import public, release, stays, summed
 
 PREDICT, PROBABILITIES = ("predict",), ("predict_proba",)
@@ -718,10 +719,7 @@ def confusion(y_true: Any, y_pred: Any) -> Confusion:
 
 def check_normalize(normalize: Any) -> None:
     """Check a parameter `normalize` of confusion matrices."""
-    if normalize not in (None, "true", "pred", "all"):
-        raise DataError(
-            f'normalize={normalize!r}; choose None, "true", "pred" or "all".'
-        )
+    check_choice("normalize", normalize, (None, "true", "pred", "all"))
 
 
 def _of_counts(metric: str, y_true: Any, y_pred: Any, **options: Any) -> Any:

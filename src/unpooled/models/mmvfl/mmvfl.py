@@ -25,6 +25,7 @@ import math
 import time
 import warnings
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, final
 
 import numpy as np
@@ -268,6 +269,7 @@ def chosen_columns(kept: Any, *, percent: float) -> dict[str, Any]:
 
 
 @final
+@dataclass(eq=False, repr=False)
 class MMVFL(ClassifierMixin, FederatedEstimator):
     """Classification and feature selection over columns, with the labels at one silo.
 
@@ -340,37 +342,27 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
     Algorithm 1.
     """
 
-    classes_: Shaped[Array, " c"]
-    coef_: dict[str, Array]
-    feature_importances_: dict[str, Array]
-    objective_: list[float]
-    class_count_: Int[Array, " c"]
-    class_hits_: Int[Array, " c"]
-    selected_features_: Shaped[Array, " s"]
-    selected_silos_: Shaped[Array, " s"]
+    classes_: Shaped[Array, " c"] = field(init=False)
+    coef_: dict[str, Array] = field(init=False)
+    feature_importances_: dict[str, Array] = field(init=False)
+    objective_: list[float] = field(init=False)
+    class_count_: Int[Array, " c"] = field(init=False)
+    class_hits_: Int[Array, " c"] = field(init=False)
+    selected_features_: Shaped[Array, " s"] = field(init=False)
+    selected_silos_: Shaped[Array, " s"] = field(init=False)
 
     _partitions = ("columns",)
     _kept_by_silos = ("coef_", "feature_importances_")
     _exhibits = mmvfl_exhibits
 
-    def __init__(
-        self,
-        beta: float | int = 0.1,
-        *,
-        zeta: float | int = 1000.0,
-        eta: float | int = 1000.0,
-        max_iter: int = 100,
-        tol: float | int = 1e-6,
-        max_staleness: int = 0,
-        random_state: int | None = None,
-    ) -> None:
-        self.beta = beta
-        self.zeta = zeta
-        self.eta = eta
-        self.max_iter = max_iter
-        self.tol = tol
-        self.max_staleness = max_staleness
-        self.random_state = random_state
+    beta: float | int = 0.1
+    _: KW_ONLY
+    zeta: float | int = 1000.0
+    eta: float | int = 1000.0
+    max_iter: int = 100
+    tol: float | int = 1e-6
+    max_staleness: int = 0
+    random_state: int | None = None
 
     def _citation(self) -> Citation:
         return Citation(

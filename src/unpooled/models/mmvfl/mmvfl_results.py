@@ -8,6 +8,7 @@ import numpy as np
 
 from unpooled.arrays import Array
 from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, Table
+from unpooled.results.fitted_attributes import by_column, ordinals
 from unpooled.results.formats import counted, listed, number, per_cent
 from unpooled.results.plots import charts
 
@@ -57,15 +58,14 @@ def _accuracy(model: "MMVFL") -> Exhibit:
             ("Share of the largest class", most),
         ],
     )
-    classes = Table(
+    classes = Table.of(
         "accuracy_by_class",
-        (
-            Column("Class"),
-            Column("People", "count"),
-            Column("Classified correctly", "count"),
-            Column("Share", "share", bar=True),
-        ),
-        list(zip(map(str, model.classes_), count, hits, recall, strict=True)),
+        {
+            Column("Class"): list(map(str, model.classes_)),
+            Column("People", "count"): count,
+            Column("Classified correctly", "count"): hits,
+            Column("Share", "share", bar=True): recall,
+        },
         items="classes",
     )
     return Exhibit("Classification of the fitted rows", text, [measures, classes])
@@ -88,9 +88,9 @@ def _convergence(model: "MMVFL") -> Exhibit:
         partial(charts.objective, values),
         ("objective",),
     )
-    rows = [(f"{step}", value) for step, value in enumerate(values, start=1)]
-    heads = (Column("Iteration"), Column("Objective", "number"))
-    table = Table("objective", heads, rows, items="iterations")
+    steps, objective = Column("Iteration"), Column("Objective", "number")
+    cells = {steps: ordinals(len(values)), objective: values}
+    table = Table.of("objective", cells, items="iterations")
     # Pages show at most six iterations, the first and the last among them.
     steps = np.unique(np.geomspace(1, len(values), 6).round().astype(int)) - 1
     return Exhibit("Convergence", text, table.excerpt(rows=steps.tolist()), picture)
@@ -98,15 +98,11 @@ def _convergence(model: "MMVFL") -> Exhibit:
 
 def _weights(weights: dict[str, Array], columns: Sequence[str]) -> Exhibit:
     values = np.concatenate([np.asarray(of_silo) for of_silo in weights.values()])
-    silos = [silo for silo, of_silo in weights.items() for _ in of_silo]
+    silos = np.repeat(list(weights), [len(of_silo) for of_silo in weights.values()])
     ranks = np.concatenate([_ranks(np.asarray(one)) for one in weights.values()])
     sizes = np.concatenate([np.full(len(one), len(one)) for one in weights.values()])
     order = np.argsort(-values, kind="stable")
-    rows = [
-        (columns[j], silos[j], values[j], ranks[j], (ranks[j] - 1) / sizes[j])
-        for j in order.tolist()
-    ]
-    order = order[:MOST_ROWS]
+    names, values, ranks = [columns[int(j)] for j in order], values[order], ranks[order]
     text = (
         "How much each column contributes to telling the classes apart: the Euclidean "
         "norm of its row of weights, which the silos disclosed. Weights of columns in "
@@ -114,26 +110,23 @@ def _weights(weights: dict[str, Array], columns: Sequence[str]) -> Exhibit:
         "columns, those with the largest weights: a column is among them where the "
         "share is above that of the last column of the table."
     )
-    names = [columns[int(j)] for j in order]
     picture = Picture(
         "feature_importances",
         "Weights of columns",
-        f"Bars of the weights of columns; the largest is {rows[0][0]} of {rows[0][1]}. "
-        f"The numbers are in the table below.",
-        partial(charts.weights, values[order], names),
+        f"Bars of the weights of columns; the largest is {names[0]} of "
+        f"{silos[order[0]]}. The numbers are in the table below.",
+        partial(charts.weights, values[:MOST_ROWS], names[:MOST_ROWS]),
         ("feature_importances",),
     )
-    table = Table(
+    table = by_column(
         "feature_importances",
-        (
-            Column("Column"),
-            Column("Silo"),
-            Column("Weight", "number", bar=True),
-            Column("Rank in its silo", "count", "rank_in_silo"),
-            Column("Selected above", "share"),
-        ),
-        rows,
-        items="columns",
+        names,
+        {
+            Column("Silo"): silos[order],
+            Column("Weight", "number", bar=True): values,
+            Column("Rank in its silo", "count", "rank_in_silo"): ranks,
+            Column("Selected above", "share"): (ranks - 1) / sizes[order],
+        },
         which="largest",
     )
     return Exhibit("Weights of columns", text, [table], picture)
@@ -153,10 +146,5 @@ def _selected(model: "MMVFL", columns: Sequence[str]) -> Exhibit:
         f"({per_cent(len(names) / len(columns))}): of each silo those with the largest "
         f"weights, which the silos named."
     )
-    table = Table(
-        "selected_features",
-        (Column("Column"), Column("Silo")),
-        list(zip(map(str, names), map(str, silos), strict=True)),
-        items="columns",
-    )
+    table = by_column("selected_features", list(names), {Column("Silo"): silos})
     return Exhibit("Selected columns", text, [table])

@@ -16,6 +16,7 @@ the scores that are asked for.
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any, final
 
@@ -61,6 +62,7 @@ FILLED_WITHIN_FOLDS = (
 
 
 @final
+@dataclass(eq=False, repr=False)
 class CrossValidation(FederatedEstimator):
     """The scores of a model on folds that it was not fitted on.
 
@@ -113,35 +115,23 @@ class CrossValidation(FederatedEstimator):
 
     is_model = False
     _partitions = ("rows", "columns")
-    test_scores_: dict[str, Float[Array, "m k"]]
-    train_scores_: dict[str, Float[Array, "m k"]]
-    score_errors_: dict[str, Float[Array, " k"]]
-    confusion_: Int[Array, "c c"]
-    classes_: Shaped[Array, " c"]
-    response_scores_: dict[str, Float[Array, "k q"]]
+    test_scores_: dict[str, Float[Array, "m k"]] = field(init=False)
+    train_scores_: dict[str, Float[Array, "m k"]] = field(init=False)
+    score_errors_: dict[str, Float[Array, " k"]] = field(init=False)
+    confusion_: Int[Array, "c c"] = field(init=False)
+    classes_: Shaped[Array, " c"] = field(init=False)
+    response_scores_: dict[str, Float[Array, "k q"]] = field(init=False)
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        candidates: Sequence[Candidate] | None = None,
-        cv: int = 5,
-        scoring: Any = None,
-        train_scores: bool = False,
-        shuffle: bool = True,
-        random_state: int | None = None,
-        details: bool = False,
-        n_blocks: int = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.candidates = candidates
-        self.cv = cv
-        self.scoring = scoring
-        self.train_scores = train_scores
-        self.shuffle = shuffle
-        self.random_state = random_state
-        self.details = details
-        self.n_blocks = n_blocks
+    estimator: Any = None
+    _: KW_ONLY
+    candidates: Sequence[Candidate] | None = None
+    cv: int = 5
+    scoring: Any = None
+    train_scores: bool = False
+    shuffle: bool = True
+    random_state: int | None = None
+    details: bool = False
+    n_blocks: int = 0
 
     def _fit(self, federation: Federation, y: Any) -> None:
         scores = scorers(self.scoring)

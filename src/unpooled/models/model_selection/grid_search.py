@@ -1,6 +1,7 @@
 """A search for the parameters of a model that score best in cross-validation."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, final
 
 import numpy as np
@@ -32,6 +33,7 @@ def _delegates(name: str) -> Any:
 
 
 @final
+@dataclass(eq=False, repr=False)
 class GridSearchCV(MetaEstimatorMixin, BaseEstimator):
     """Search over all combinations of parameters, judged by cross-validation.
 
@@ -87,32 +89,21 @@ class GridSearchCV(MetaEstimatorMixin, BaseEstimator):
     sklearn.model_selection.GridSearchCV : its twin on rows in one place.
     """
 
-    cv_results_: dict[str, Any]
-    best_estimator_: Any
-    best_score_: float
-    best_params_: dict[str, Any]
-    best_index_: int
+    cv_results_: dict[str, Any] = field(init=False)
+    best_estimator_: Any = field(init=False)
+    best_score_: float = field(init=False)
+    best_params_: dict[str, Any] = field(init=False)
+    best_index_: int = field(init=False)
 
-    def __init__(
-        self,
-        estimator: Any,
-        param_grid: Mapping[str, Any] | Sequence[Mapping[str, Any]],
-        *,
-        scoring: Any = None,
-        refit: bool | str = True,
-        cv: int = 5,
-        return_train_score: bool = False,
-        shuffle: bool = True,
-        random_state: int | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.param_grid = param_grid
-        self.scoring = scoring
-        self.refit = refit
-        self.cv = cv
-        self.return_train_score = return_train_score
-        self.shuffle = shuffle
-        self.random_state = random_state
+    estimator: Any
+    param_grid: Mapping[str, Any] | Sequence[Mapping[str, Any]]
+    _: KW_ONLY
+    scoring: Any = None
+    refit: bool | str = True
+    cv: int = 5
+    return_train_score: bool = False
+    shuffle: bool = True
+    random_state: int | None = None
 
     def fit(self, X: Any, y: Any = None) -> "GridSearchCV":
         """Score every candidate, and fit the best one on all rows.

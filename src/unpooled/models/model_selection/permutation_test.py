@@ -38,7 +38,7 @@ analysis, Multivariate Behavioral Research 27 (1992).
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, final
 
 import numpy as np
@@ -63,9 +63,11 @@ from unpooled.models.discriminant.classes import (
 )
 from unpooled.models.model_selection.scoring import last_step
 from unpooled.models.moments import MEAN, complete, pooled_mean, pooled_scatter
+from unpooled.models.parameter_checks import whole_number
 from unpooled.models.two_views.base import views_of
 from unpooled.protocol.step import disclosed, public, release, summed
 from unpooled.results.exhibits import Column, Exhibit, Table
+from unpooled.results.fitted_attributes import ordinals
 
 # Below this share of the largest eigenvalue a whitened direction would be rounding.
 _SINGULAR = 1e-10
@@ -342,6 +344,7 @@ def _compared(values: Float[Array, "b k"], leads: bool) -> dict[str, Any]:
 
 
 @final
+@dataclass(eq=False, repr=False)
 class PermutationTest(FederatedEstimator):
     """A permutation test of the association that a model describes.
 
@@ -380,23 +383,17 @@ class PermutationTest(FederatedEstimator):
         *(moments.local_total, moments.local_squares, moments.local_scatter),
         *(local_names, local_class_counts),
     )
-    statistic_: Float[Array, " k"]
-    p_value_: Float[Array, " k"]
-    exceeding_: Int[Array, " k"]
-    reference_: Float[Array, " k"]
-    n_components_: int
-    n_samples_: int
+    statistic_: Float[Array, " k"] = field(init=False)
+    p_value_: Float[Array, " k"] = field(init=False)
+    exceeding_: Int[Array, " k"] = field(init=False)
+    reference_: Float[Array, " k"] = field(init=False)
+    n_components_: int = field(init=False)
+    n_samples_: int = field(init=False)
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        n_permutations: Any = 199,
-        random_state: int | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.n_permutations = n_permutations
-        self.random_state = random_state
+    estimator: Any = None
+    _: KW_ONLY
+    n_permutations: Any = 199
+    random_state: int | None = None
 
     def _fit(self, federation: Federation, y: Any) -> None:
         B = self.n_permutations
@@ -487,18 +484,13 @@ class PermutationTest(FederatedEstimator):
 
     def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
         kind = _tested(self.estimator)
-        several = len(self.statistic_) > 1
-        names = [f"{j + 1}" for j in range(len(self.statistic_))]
-        heads = [Column("Eigenvalue" if several else "Test"), Column("Value", "number")]
-        heads += [
-            Column("95 % of permutations below", "number", "reference"),
-            Column("Permutations that reach it", "count", "exceeding"),
-            Column("p-value", "p-value"),
-        ]
-        cells = (self.statistic_, self.reference_, self.exceeding_, self.p_value_)
-        if not several:
-            names = [_STATISTICS[kind]]
-        table = Table("permutations", heads, list(zip(names, *cells, strict=True)))
+        names = {Column("Test"): [_STATISTICS[kind]]}
+        if len(self.statistic_) > 1:
+            names = {Column("Eigenvalue"): ordinals(len(self.statistic_))}
+        cells = permutation_cells(
+            self.statistic_, self.reference_, self.exceeding_, self.p_value_
+        )
+        table = Table.of("permutations", names | cells)
         text = (
             f"The statistic is compared with those of {self.n_permutations} other "
             f"orders of the rows, into which each silo put its own rows. Differences "
@@ -519,13 +511,21 @@ class PermutationTest(FederatedEstimator):
         return [Exhibit("Permutation test", text, [table])]
 
 
+def permutation_cells(
+    statistic: Any, reference: Any, exceeding: Any, p_value: Any
+) -> dict[Column, Any]:
+    """Return the columns of a table of permutation tests, behind their names."""
+    return {
+        Column("Value", "number"): statistic,
+        Column("95 % of permutations below", "number", "reference"): reference,
+        Column("Permutations that reach it", "count", "exceeding"): exceeding,
+        Column("p-value", "p-value"): p_value,
+    }
+
+
 def check_permutations(name: str, B: Any) -> None:
     """Refuse a number of permutations that no test can be made of."""
-    if isinstance(B, bool) or not isinstance(B, int) or B < 19:
-        raise DataError(
-            f"{name}={B!r}; choose a whole number of at least 19, the fewest by which "
-            f"a p-value can be 0.05."
-        )
+    whole_number(name, B, 19, why=", the fewest by which a p-value can be 0.05")
 
 
 # The steps of a test of differences between silos, for a model that has the moments.

@@ -26,6 +26,7 @@ from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.models.moments import SQUARES, local_squares, pooled_mean
+from unpooled.models.parameter_checks import check_choice
 from unpooled.models.pca.spectrum import (
     Spectrum,
     Wanted,
@@ -66,8 +67,7 @@ def check_components_only(
     open_: Any, k: Any, *, partition: str, defaults: bool, n_features: int
 ) -> None:
     """Refuse ``open="components"`` where it does not go with other parameters."""
-    if open_ not in ("covariance", "components"):
-        raise DataError(f'open={open_!r}; choose "covariance" or "components".')
+    check_choice("open", open_, ("covariance", "components"))
     if open_ == "covariance":
         return
     if partition == "columns" or not defaults:

@@ -31,6 +31,7 @@ from unpooled.linalg.eigen import (
 )
 from unpooled.linalg.settled import product
 from unpooled.models.moments import SQUARES, local_squares, pooled_mean
+from unpooled.models.parameter_checks import check_choice, whole_number
 from unpooled.models.pca.spectrum import (
     Spectrum,
     Wanted,
@@ -111,8 +112,7 @@ def check_compression(
     svd_solver: str,
 ) -> None:
     """Refuse `bits` and `rank` that are unknown, or do not go together."""
-    if type(bits) is not int or bits not in (8, 16, 32, 64):
-        raise DataError(f"bits={bits!r}; choose 8, 16, 32 or 64.")
+    check_choice("bits", whole_number("bits", bits), (8, 16, 32, 64))
     if bits == 64 and rank is None:
         return
     if privacy is not None:
@@ -126,8 +126,7 @@ def check_compression(
         )
     if rank is None:
         return
-    if type(rank) is not int or rank < 1:
-        raise DataError(f"rank={rank!r} must be None or a whole number from 1.")
+    whole_number("rank", rank, why=", or None")
     if bits != 64:
         raise DataError("Choose bits or rank: what has low rank travels in 64 bits.")
     if not isinstance(n_components, int | np.integer) or n_components > rank:

@@ -29,7 +29,8 @@ covariance is divided by N.
 
 import copy
 from collections.abc import Callable, Mapping
-from typing import Any, final
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, ClassVar, final
 
 import numpy as np
 from scipy.sparse import issparse
@@ -43,6 +44,7 @@ from unpooled.federation.federation import Federation
 from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator, check_federation, input_names
 from unpooled.models.moments import MEAN, local_scatter, local_squares, pooled_mean
+from unpooled.models.parameter_checks import check_choice
 from unpooled.models.pca import (
     columns,
     components_only,
@@ -181,6 +183,7 @@ def principal_components(
 
 
 @final
+@dataclass(eq=False, repr=False)
 class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator):
     """Principal component analysis over a federation: the pooled answer.
 
@@ -420,11 +423,11 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     sklearn.decomposition.PCA : its twin on pooled rows, same names, signs and order.
     """
 
-    components_: Float[Array, "k p"]
-    explained_variance_: Float[Array, " k"]
-    explained_variance_ratio_: Float[Array, " k"]
-    singular_values_: Float[Array, " k"]
-    mean_: Float[Array, " p"]
+    components_: Float[Array, "k p"] = field(init=False)
+    explained_variance_: Float[Array, " k"] = field(init=False)
+    explained_variance_ratio_: Float[Array, " k"] = field(init=False)
+    singular_values_: Float[Array, " k"] = field(init=False)
+    mean_: Float[Array, " p"] = field(init=False)
 
     _partitions = ("rows", "columns")
     _kept_by_silos = (
@@ -439,7 +442,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         *("explained_variance_se_normal_", "components_se_normal_"),
         "signal_to_noise_",
     )
-    _estimates: Mapping[str, int | None] = {
+    _estimates: ClassVar[Mapping[str, int | None]] = {
         "components_": 0,
         "explained_variance_": None,
         "explained_variance_ratio_": None,
@@ -453,40 +456,22 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     )
     _exhibits = pca_exhibits
 
-    def __init__(
-        self,
-        n_components: Any = None,
-        *,
-        svd_solver: str = "auto",
-        tol: float = 1e-9,
-        max_iter: int = 100,
-        whiten: bool = False,
-        privacy: Any = None,
-        bits: int = 64,
-        rank: int | None = None,
-        open: str = "covariance",
-        topology: Any = "complete",
-        standard_errors: Any = False,
-        outliers: bool = False,
-        cv: int = 5,
-        scores: str | None = "coordinator",
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.svd_solver = svd_solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.whiten = whiten
-        self.privacy = privacy
-        self.bits = bits
-        self.rank = rank
-        self.open = open
-        self.topology = topology
-        self.standard_errors = standard_errors
-        self.outliers = outliers
-        self.cv = cv
-        self.scores = scores
-        self.random_state = random_state
+    n_components: Any = None
+    _: KW_ONLY
+    svd_solver: str = "auto"
+    tol: float = 1e-9
+    max_iter: int = 100
+    whiten: bool = False
+    privacy: Any = None
+    bits: int = 64
+    rank: int | None = None
+    open: str = "covariance"
+    topology: Any = "complete"
+    standard_errors: Any = False
+    outliers: bool = False
+    cv: int = 5
+    scores: str | None = "coordinator"
+    random_state: Any = None
 
     def _citation(self) -> Citation:
         works = [
@@ -641,12 +626,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     def _check_parameters(self, federation: Federation) -> Wanted:
         """Refuse parameters that do not exist or do not go together."""
         solvers = SOLVERS[federation.partition]
-        if self.svd_solver not in ("auto", *solvers):
-            choices = ", ".join(f'"{name}"' for name in solvers)
-            raise DataError(
-                f'svd_solver={self.svd_solver!r}; choose "auto" or {choices} on '
-                f"{federation.partition}."
-            )
+        why = f" on {federation.partition}"
+        check_choice("svd_solver", self.svd_solver, ("auto", *solvers), why)
         if self.privacy is not None:
             GaussianPrivacy.of(self.privacy)
         compression.check_compression(
@@ -671,11 +652,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
             raise DataError(
                 "bits, rank and privacy are about a row partition's scatter."
             )
-        if self.standard_errors not in (True, False, "variances"):
-            raise DataError(
-                f"standard_errors={self.standard_errors!r}; choose True, False or "
-                f'"variances".'
-            )
+        kinds = (True, False, "variances")
+        check_choice("standard_errors", self.standard_errors, kinds)
         if self.standard_errors and (of_rows or federation.partition == "columns"):
             raise DataError(
                 "Standard errors take the exact scatter of a row partition: leave "
@@ -692,10 +670,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
                     f"outliers=True takes all variances, which are computed of up to "
                     f"{ALL_PAIRS} columns; there are {federation.n_features}."
                 )
-        if self.scores not in ("coordinator", "parties", None):
-            raise DataError(
-                f'scores={self.scores!r}; choose "coordinator", "parties" or None.'
-            )
+        check_choice("scores", self.scores, ("coordinator", "parties", None))
         if self.standard_errors and not forms_scatter:
             raise DataError(
                 f'svd_solver="{self.svd_solver}" has no standard errors; choose '

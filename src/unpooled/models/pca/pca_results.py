@@ -8,7 +8,7 @@ contributions, cos2   of each column to each component, as in FactoMineR
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,15 +22,14 @@ from unpooled.models.pca.column_measures import (
 )
 from unpooled.models.pca.outliers import LEVELS
 from unpooled.models.pca.standard_errors import NORMAL_95
-from unpooled.results.exhibits import (
-    MOST_ROWS,
-    Column,
-    Exhibit,
-    Kind,
-    Picture,
-    Table,
+from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, Table
+from unpooled.results.fitted_attributes import (
+    MOST_ACROSS,
+    by_column,
+    fitting,
+    numbered,
+    ordinals,
 )
-from unpooled.results.fitted_attributes import by_column, by_component, numbered
 from unpooled.results.formats import (
     counted,
     left_out,
@@ -46,9 +45,7 @@ from unpooled.results.plots.heatmap import heatmap
 if TYPE_CHECKING:
     from unpooled.models.pca.pca import PCA
 
-MANY_COLUMNS = 30  # beyond this, only the largest loadings of a component are shown
-TOP = 15
-MANY_COMPONENTS = 6  # panels and columns of loadings
+TOP = 15  # columns that are shown of too many
 _DESCRIBED = 3  # components of which a sentence names the columns that drive them
 _NAMED = 4  # columns at each end of such a component
 _MOST_CELLS = 20  # columns of a correlation matrix that is drawn
@@ -80,9 +77,10 @@ def pca_exhibits(model: "PCA", columns: Sequence[str]) -> list[Exhibit]:
         exhibits += _outliers(model)
         exhibits += _column_measures(model, columns)
     if "mean_" in vars(model) and not _standardised(model):
-        values = {"Mean": model.mean_}
+        values = {Column("Mean", "number"): model.mean_}
         if "feature_variance_" in vars(model):
-            values["Standard deviation"] = np.sqrt(model.feature_variance_)
+            spread = np.sqrt(model.feature_variance_)
+            values[Column("Standard deviation", "number")] = spread
         table = by_column("means", columns, values)
         exhibits.append(Exhibit("Columns, over all silos", "", [table]))
     return exhibits
@@ -159,25 +157,17 @@ def _variance(model: "PCA", columns: Sequence[str]) -> Exhibit:
     count = len(shares)
     drawn = min(count, max(MOST_ROWS, kept if kept <= 2 * MOST_ROWS else 0))
     cumulative = np.cumsum(shares)
-    names = [f"{i + 1}" for i in range(count)]
     variance = vars(model).get("eigenvalues_", model.explained_variance_)
-    heading = name.capitalize()
-    table = Table(
+    table = Table.of(
         "explained_variance",
-        (
-            Column("Component"),
-            Column("Variance", "number"),
-            Column("Share", "share", bar=True),
-            Column("Cumulative share", "share"),
-            Column(heading, "share"),
-            Column("Kept", "setting"),
-        ),
-        [
-            (*row, i < kept)
-            for i, row in enumerate(
-                zip(names, variance, shares, cumulative, expected, strict=True)
-            )
-        ],
+        {
+            Column("Component"): ordinals(count),
+            Column("Variance", "number"): variance,
+            Column("Share", "share", bar=True): shares,
+            Column("Cumulative share", "share"): cumulative,
+            Column(name.capitalize(), "share"): expected,
+            Column("Kept", "setting"): np.arange(count) < kept,
+        },
         items="components",
     )
     tables = [table]
@@ -294,9 +284,9 @@ def _numbers(model: "PCA") -> Exhibit:
             f"predicted from the row’s others, by components of the {model.cv - 1} "
             f"folds that the row is not in."
         )
-        errors = [(f"{k}", float(value)) for k, value in enumerate(model.press_)]
-        heads = (Column("Components"), Column("PRESS", "number"))
-        tables.append(Table("press", heads, errors))
+        numbers = [f"{k}" for k in range(len(model.press_))]
+        cells = {Column("Components"): numbers, Column("PRESS", "number"): model.press_}
+        tables.append(Table.of("press", cells))
     return Exhibit("Number of components", text, tables)
 
 
@@ -307,8 +297,14 @@ def _signal(model: "PCA") -> Exhibit:
         "variance that noise alone gives: a component with a ratio near 1 or below may "
         "be noise."
     )
-    table = by_component(
-        "signal_to_noise", "Signal-to-noise ratio", model.signal_to_noise_
+    ratios = model.signal_to_noise_
+    table = Table.of(
+        "signal_to_noise",
+        {
+            Column("Component"): ordinals(len(ratios)),
+            Column("Signal-to-noise ratio", "number"): ratios,
+        },
+        items="components",
     )
     return Exhibit("Signal and noise", text, [table])
 
@@ -348,38 +344,26 @@ def drivers(
 
 def _outliers(model: "PCA") -> list[Exhibit]:
     """Return how many rows lie far from the components, where the fit has it."""
-    fitted = vars(model)
-    if "n_beyond_q_" not in fitted:
+    if "n_beyond_q_" not in vars(model):
         return []
-    heads = (
-        Column("Normal rows within", "text", "level"),
-        Column("T² limit", "number", "mahalanobis_limit"),
-        Column("Rows beyond", "count", "beyond_mahalanobis"),
-        Column("Q limit", "number", "q_limit"),
-        Column("Rows beyond", "count", "beyond_q"),
-        Column("Expected", "number", "expected"),
-    )
-    N = model.n_samples_
-    rows = [
-        (per_cent(level), float(t), int(n_t), float(q), int(n_q), (1 - level) * N)
-        for level, t, n_t, q, n_q in zip(
-            LEVELS,
-            fitted["mahalanobis_limits_"],
-            fitted["n_beyond_mahalanobis_"],
-            fitted["q_limits_"],
-            fitted["n_beyond_q_"],
-            strict=True,
-        )
-    ]
+    expected = [(1 - level) * model.n_samples_ for level in LEVELS]
+    beyond = Column("Rows beyond", "count", "beyond_mahalanobis")
+    cells = {
+        Column("Normal rows within", "text", "level"): list(map(per_cent, LEVELS)),
+        Column("T² limit", "number", "mahalanobis_limit"): model.mahalanobis_limits_,
+        beyond: model.n_beyond_mahalanobis_,
+        Column("Q limit", "number"): model.q_limits_,
+        Column("Rows beyond", "count", "beyond_q"): model.n_beyond_q_,
+        Column("Expected", "number"): expected,
+    }
     text = (
         "T² is the squared Mahalanobis distance within the components, Q the squared "
         "distance from their span. Many more rows beyond a limit than expected mean "
         "heavy tails, or single rows that are far away: each silo finds its own with "
         "unpooled silo apply MODEL --outliers."
     )
-    return [
-        Exhibit("Rows far from the components", text, [Table("outliers", heads, rows)])
-    ]
+    table = Table.of("outliers", cells)
+    return [Exhibit("Rows far from the components", text, [table])]
 
 
 def _certainty(model: "PCA", columns: Sequence[str]) -> list[Exhibit]:
@@ -391,23 +375,18 @@ def _certainty(model: "PCA", columns: Sequence[str]) -> list[Exhibit]:
         return _private_certainty(model, columns)
     variance, se = model.explained_variance_, model.explained_variance_se_
     half = NORMAL_95 * se
-    heads = [
-        *(Column("Component"), Column("Variance", "number")),
-        Column("Standard error", "number"),
-        Column("95 % from", "number", "low"),
-        Column("to", "number", "high"),
-    ]
-    values = [variance, se, variance - half, variance + half]
+    cells = {
+        Column("Component"): ordinals(len(se)),
+        Column("Variance", "number"): variance,
+        Column("Standard error", "number"): se,
+        Column("95 % from", "number", "low"): variance - half,
+        Column("to", "number", "high"): variance + half,
+    }
     if (normal := fitted.get("explained_variance_se_normal_")) is not None:
-        heads.append(Column("SE if normal", "number", "standard_error_normal"))
-        values.append(normal)
+        cells[Column("SE if normal", "number", "standard_error_normal")] = normal
     if "angle_se_" in fitted:
-        heads.append(Column("Angle", "number", "angle_degrees"))
-        heads.append(Column("To the span of", "text", "subspace"))
-        spans = [_span(int(a), int(b)) for a, b in model.subspaces_]
-        values += [np.degrees(model.angle_se_), spans]
-    rows = [(f"{i + 1}", *row) for i, row in enumerate(zip(*values, strict=True))]
-    tables = [Table("variance_errors", tuple(heads), rows, items="components")]
+        cells |= _angles(model)
+    tables = [Table.of("variance_errors", cells, items="components")]
     case = (
         "The columns were standardised by standard deviations estimated from the same "
         "rows, which the standard errors account for."
@@ -430,24 +409,16 @@ def _private_certainty(model: "PCA", columns: Sequence[str]) -> list[Exhibit]:
     """Return intervals of variances and loadings whose totals had noise."""
     se, bias = model.explained_variance_se_, model.explained_variance_bias_
     own, half = model.explained_variance_ - bias, NORMAL_95 * se
-    heads = (
-        *(Column("Component"), Column("Variance", "number")),
-        Column("Without noise", "number", "variance_without_noise"),
-        Column("Standard error", "number"),
-        Column("95 % from", "number", "low"),
-        Column("to", "number", "high"),
-        Column("Angle", "number", "angle_degrees"),
-        Column("To the span of", "text", "subspace"),
-    )
-    spans = [_span(int(a), int(b)) for a, b in model.subspaces_]
-    values = (model.explained_variance_, own, se, own - half, own + half)
-    rows = [
-        (f"{i + 1}", *row, span)
-        for i, (*row, span) in enumerate(
-            zip(*values, np.degrees(model.angle_se_), spans, strict=True)
-        )
-    ]
-    tables = [Table("variance_errors", heads, rows, items="components")]
+    cells = {
+        Column("Component"): ordinals(len(se)),
+        Column("Variance", "number"): model.explained_variance_,
+        Column("Without noise", "number", "variance_without_noise"): own,
+        Column("Standard error", "number"): se,
+        Column("95 % from", "number", "low"): own - half,
+        Column("to", "number", "high"): own + half,
+        **_angles(model),
+    }
+    tables = [Table.of("variance_errors", cells, items="components")]
     text = (
         "Standard errors to first order, of the noise, whose size is public, and of "
         "normal rows together; what clipping changed is not in them. Noise adds to a "
@@ -461,8 +432,16 @@ def _private_certainty(model: "PCA", columns: Sequence[str]) -> list[Exhibit]:
     return [Exhibit("How certain the components are", text, tables)]
 
 
-def _span(first: int, last: int) -> str:
-    return f"{first + 1}" if first == last else f"{first + 1} to {last + 1}"
+def _angles(model: "PCA") -> dict[Column, Any]:
+    """Return the angles of components, and to the span of which others they are."""
+    spans = [
+        f"{a + 1}" if a == b else f"{a + 1} to {b + 1}"
+        for a, b in model.subspaces_.tolist()
+    ]
+    return {
+        Column("Angle", "number", "angle_degrees"): np.degrees(model.angle_se_),
+        Column("To the span of", "text", "subspace"): spans,
+    }
 
 
 def _of_determined(model: "PCA") -> str:
@@ -484,16 +463,13 @@ def _of_determined(model: "PCA") -> str:
 
 def _loading_errors(model: "PCA", columns: Sequence[str], kept: Array) -> list[Table]:
     """Return the standard errors of the loadings that are determined."""
-    errors = model.components_se_[kept]
-    heads = [Column(f"{i + 1}", "signed", f"component_{i + 1}") for i in kept]
-    table = Table(
-        "loading_errors",
-        (Column("Column"), *heads),
-        _by_row(columns, errors),
-        caption="Standard errors of the loadings",
-        items="columns",
-    )
-    return _on_page(table, np.abs(model.components_[kept]).max(axis=0))
+    errors = {
+        Column(f"{i + 1}", "signed", f"component_{i + 1}"): model.components_se_[i]
+        for i in kept
+    }
+    caption = "Standard errors of the loadings"
+    table = by_column("loading_errors", columns, errors, caption=caption)
+    return _on_page(table, len(kept), np.abs(model.components_[kept]).max(axis=0))
 
 
 def loadings(
@@ -508,42 +484,26 @@ def loadings(
     for components whose loadings are not determined.
     """
     k, p = components.shape
-    shown = min(k, MANY_COMPONENTS)
+    shown = min(k, MOST_ACROSS)
     text = (
         "Loadings are the weights of the columns in each component: bars to the right "
         "are positive, to the left negative. Within a component the squares add up to "
         "1."
     )
     text = f"{text} {meaning}".strip()
-    heads = _of_components("signed", k)
-    table = Table("loadings", heads, _by_row(columns, components), items="columns")
+    table = by_column("loadings", columns, numbered(components.T, "signed"))
     if errors is not None:
         errors = NORMAL_95 * errors[:shown]
         text += (
             " The thin lines are 95 % confidence intervals; a component without them "
             "is not determined."
         )
-    if p > MANY_COLUMNS:
+    if p > MOST_ROWS:
         return _largest(components[:shown], columns, text, table, errors)
     titles = [f"component {i + 1}" if shown < 4 else f"{i + 1}" for i in range(shown)]
-    tables = [table]
-    if shown < k:
-        note = left_out(shown, k, "components", "first")
-        tables = table.excerpt(columns=range(1 + shown), note=note)
+    tables = _on_page(table, k)
     picture = _picture("loadings", components[:shown], columns, titles, errors)
     return [Exhibit("Loadings", text, tables, picture)]
-
-
-def _of_components(kind: Kind, k: int) -> tuple[Column, ...]:
-    """Return the heads of a table of columns by components."""
-    return Column("Column"), *numbered(k, kind)
-
-
-def _by_row(
-    columns: Sequence[str], values: Float[Array, "k p"]
-) -> list[tuple[str | float, ...]]:
-    """Return the rows of a table of columns by components."""
-    return [(name, *values[:, j].tolist()) for j, name in enumerate(columns)]
 
 
 def _largest(
@@ -608,7 +568,7 @@ def _column_measures(model: "PCA", columns: Sequence[str]) -> list[Exhibit]:
         contributions,
         _quality(columns, r**2),
     ]
-    if explains_everything(model) and 2 <= len(columns) <= MANY_COLUMNS:
+    if explains_everything(model) and 2 <= len(columns) <= MOST_ROWS:
         exhibits.append(_between_columns(model, columns, variance))
     return exhibits
 
@@ -625,7 +585,7 @@ def best_in_plane(r: Float[Array, "d p"]) -> list[int]:
     All, or of more than 30 the 15 that lie farthest out; constant columns are left out.
     """
     quality = np.nan_to_num(np.sum(r**2, axis=0), nan=-1.0)
-    most = TOP if r.shape[1] > MANY_COLUMNS else r.shape[1]
+    most = TOP if r.shape[1] > MOST_ROWS else r.shape[1]
     order = np.argsort(-quality, kind="stable")[:most]
     return sorted(int(j) for j in order if quality[j] >= 0)
 
@@ -634,18 +594,9 @@ def _correlations(
     model: "PCA", columns: Sequence[str], r: Float[Array, "k p"]
 ) -> Exhibit:
     k, p = r.shape
-    table = Table(
-        "correlations",
-        (
-            *_of_components("signed", k),
-            Column("cos² in the plane", "share", "cos2_plane"),
-        ),
-        [
-            (*row, float(np.sum(r[:2, j] ** 2)))
-            for j, row in enumerate(_by_row(columns, r))
-        ],
-        items="columns",
-    )
+    in_plane = Column("cos² in the plane", "share", "cos2_plane")
+    cells = numbered(r.T, "signed") | {in_plane: np.sum(r[:2] ** 2, axis=0)}
+    table = by_column("correlations", columns, cells)
     text = (
         "The correlation of each column with the scores of each component: loading × "
         "standard deviation of the component / standard deviation of the column."
@@ -687,71 +638,46 @@ def _correlations(
 def _contributions(model: "PCA", columns: Sequence[str]) -> Exhibit:
     shares = model.components_**2
     k, p = shares.shape
-    table = Table(
-        "contributions",
-        _of_components("share", k),
-        _by_row(columns, shares),
-        items="columns",
-    )
+    table = by_column("contributions", columns, numbered(shares.T, "share"))
     text = (
         f"The share of each column in the variance along a component, its squared "
         f"loading. A component’s contributions add up to 100 %; if all columns were "
         f"equally important each would contribute {per_cent(1 / p)}."
     )
-    weight = (
-        model.explained_variance_ratio_[:MANY_COMPONENTS] @ shares[:MANY_COMPONENTS]
-    )
-    return Exhibit("Contributions of columns", text, _on_page(table, weight))
+    weight = model.explained_variance_ratio_[:MOST_ACROSS] @ shares[:MOST_ACROSS]
+    return Exhibit("Contributions of columns", text, _on_page(table, k, weight))
 
 
 def _quality(columns: Sequence[str], cos2: Float[Array, "k p"]) -> Exhibit:
     k, p = cos2.shape
-    rows = [
-        (*row, float(np.sum(cos2[:, j])))
-        for j, row in enumerate(_by_row(columns, cos2))
-    ]
-    heads = (*_of_components("share", k), Column("All of these", "share", "total"))
-    table = Table("cos2", heads, rows, items="columns")
+    total = np.sum(cos2, axis=0)
+    of_all = Column("All of these", "share", "total")
+    table = by_column("cos2", columns, numbered(cos2.T, "share") | {of_all: total})
     text = (
         "cos², the squared correlation, is the share of a column’s variance that a "
         "component explains. A column with a small sum over the components kept is "
         "poorly represented, and its place in their pictures should not be interpreted."
     )
-    total = np.nan_to_num(np.sum(cos2, axis=0), nan=-1.0)
-    if p > MANY_COLUMNS:
-        return Exhibit("Quality of representation", text, _on_page(table, total))
-    shown = min(k, MANY_COMPONENTS)
-    names = [f"{i + 1}" for i in range(shown)]
+    tables = _on_page(table, k, np.nan_to_num(total, nan=-1.0))
+    if p > MOST_ROWS:
+        return Exhibit("Quality of representation", text, tables)
+    shown = min(k, MOST_ACROSS)
     picture = Picture(
         "cos2",
         "Share of each column explained by each component",
         f"A cell for each of {p} columns and {counted(shown, 'component')}, stronger "
         f"where the component explains more. The numbers are in the table below.",
-        partial(heatmap, cos2[:shown].T, columns, names),
+        partial(heatmap, cos2[:shown].T, columns, ordinals(shown)),
         (table.name,),
     )
-    tables = _on_page(table, total)
     return Exhibit("Quality of representation", text, tables, picture)
 
 
-def _on_page(table: Table, weight: Float[Array, " p"]) -> list[Table]:
-    """Return a table of columns by components with a part that pages have room for."""
-    p, width = len(table.rows), len(table.columns)
-    k = sum(column.key.startswith("component_") for column in table.columns)
-    shown = min(k, MANY_COMPONENTS)
-    across = (*range(1 + shown), *range(1 + k, width))
-    down = list(range(p))
-    if p > MANY_COLUMNS:
-        order = np.argsort(-weight, kind="stable")[:TOP]
-        down = [int(j) for j in order]
-    notes = (
-        left_out(len(down), p, "columns", "largest"),
-        left_out(shown, k, "components", "first"),
-    )
-    if len(across) == width and len(down) == p:
-        return [table]
-    note = " ".join(filter(None, notes))
-    return table.excerpt(rows=down, columns=across, note=note)
+def _on_page(
+    table: Table, k: int, weight: Float[Array, " p"] | None = None
+) -> list[Table]:
+    """Return a table of columns by k components, and an excerpt if it is large."""
+    return fitting(table, range(1, 1 + k), "components", weight, TOP)
 
 
 def _between_columns(
@@ -759,14 +685,8 @@ def _between_columns(
 ) -> Exhibit:
     """Return the correlations of columns, which all components determine."""
     r = correlation_matrix(covariances(model), variance)
-    heads = [Column(name, "signed", name) for name in columns]
-    table = Table(
-        "correlation_matrix",
-        (Column("Column"), *heads),
-        _by_row(columns, r),
-        items="columns",
-        place="files",
-    )
+    cells = {Column(c, "signed", c): own for c, own in zip(columns, r, strict=True)}
+    table = by_column("correlation_matrix", columns, cells, place="files")
     text = (
         "Pearson’s correlation of every two columns, over all rows: all components "
         "together determine it."

@@ -26,7 +26,7 @@ Nocedal and Wright, Numerical Optimization, 2nd edition (2006), algorithm 7.4.
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, final
 
 import numpy as np
@@ -44,7 +44,7 @@ from unpooled.linalg.settled import is_orthonormal, near, settled
 from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator, check_all_rows
 from unpooled.models.moments import MEAN, complete, pooled_mean, pooled_scatter
-from unpooled.models.parameter_checks import check_choice
+from unpooled.models.parameter_checks import check_choice, whole_number
 from unpooled.models.pca.pca import projected
 from unpooled.models.pca.personalized_results import personalized_exhibits
 from unpooled.protocol.step import disclosed, kept, public, release, stays, summed
@@ -151,6 +151,7 @@ def shown_own(kept: Any, *, n_own: int) -> dict[str, Any]:
 
 
 @final
+@dataclass(eq=False, repr=False)
 class PersonalizedPCA(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator
 ):
@@ -241,38 +242,29 @@ class PersonalizedPCA(
     unpooled.CentreBySite : takes away what the silos' means differ in.
     """
 
-    components_: Float[Array, "k p"]
-    explained_variance_: Float[Array, " k"]
-    explained_variance_ratio_: Float[Array, " k"]
-    own_variance_ratio_: float
-    own_components_: Float[Array, "m l p"]
-    own_explained_variance_: Float[Array, "m l"]
-    mean_: Float[Array, " p"]
-    objective_: Float[Array, " t"]
-    n_iter_: int
-    n_samples_: int
+    components_: Float[Array, "k p"] = field(init=False)
+    explained_variance_: Float[Array, " k"] = field(init=False)
+    explained_variance_ratio_: Float[Array, " k"] = field(init=False)
+    own_variance_ratio_: float = field(init=False)
+    own_components_: Float[Array, "m l p"] = field(init=False)
+    own_explained_variance_: Float[Array, "m l"] = field(init=False)
+    mean_: Float[Array, " p"] = field(init=False)
+    objective_: Float[Array, " t"] = field(init=False)
+    n_iter_: int = field(init=False)
+    n_samples_: int = field(init=False)
 
     _steps = (moments.local_total, moments.local_squares, moments.local_scatter)
     _kept_by_silos = ("own_components_", "own_explained_variance_")
     _computed = ("components_", "explained_variance_", "explained_variance_ratio_")
     _exhibits = personalized_exhibits
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        n_own_components: int = 1,
-        *,
-        solver: str = "gradient",
-        learning_rate: float = 0.1,
-        tol: float = 1e-6,
-        max_iter: int = 200,
-    ) -> None:
-        self.n_components = n_components
-        self.n_own_components = n_own_components
-        self.solver = solver
-        self.learning_rate = learning_rate
-        self.tol = tol
-        self.max_iter = max_iter
+    n_components: int = 2
+    n_own_components: int = 1
+    _: KW_ONLY
+    solver: str = "gradient"
+    learning_rate: float = 0.1
+    tol: float = 1e-6
+    max_iter: int = 200
 
     def _citation(self) -> Citation:
         return Citation(
@@ -304,9 +296,7 @@ class PersonalizedPCA(
 
     def _check(self, federation: Federation) -> None:
         for name in ("n_components", "n_own_components", "max_iter"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise DataError(f"{name}={value!r}; choose a whole number from 1.")
+            whole_number(name, getattr(self, name))
         check_choice("solver", self.solver, SOLVERS)
         k, p = self.n_components + self.n_own_components, federation.n_features
         if k > p:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from unpooled.models.pca.pca_results import loadings
 from unpooled.results.exhibits import Column, Exhibit, Table
+from unpooled.results.fitted_attributes import ordinals
 
 if TYPE_CHECKING:
     from unpooled.models.pca.personalized import PersonalizedPCA
@@ -17,42 +18,23 @@ def personalized_exhibits(
     if "components_" not in vars(model):
         return []
     shares = model.explained_variance_ratio_.tolist()
-    rows = [
-        (f"shared {k + 1}", float(value), float(share))
-        for k, (value, share) in enumerate(
-            zip(model.explained_variance_.tolist(), shares, strict=True)
-        )
-    ]
     own = float(model.own_variance_ratio_)
+    rest = max(1.0 - (sum(shares) + own), 0.0)
     total = float(model.explained_variance_[0]) / shares[0] if shares[0] else 0.0
-    what = "all own components of a silo"
-    rows += [
-        (what, own * total, own),
-        ("none of these", *_left(total, sum(shares) + own)),
-    ]
-    heads = (
-        Column("Component"),
-        Column("Variance", "number"),
-        Column("Share", "share", bar=True),
-    )
+    names = [f"shared {k}" for k in ordinals(len(shares))]
+    variances = [*model.explained_variance_.tolist(), own * total, rest * total]
+    cells = {
+        Column("Component"): [*names, "all own components of a silo", "none of these"],
+        Column("Variance", "number"): variances,
+        Column("Share", "share", bar=True): [*shares, own, rest],
+    }
     text = (
         f"Variances along components that all silos share, and along "
         f"{model.n_own_components} more that each silo has of its own, orthogonal to "
         f"these: averages over the silos, which count alike. Found in "
         f"{model.n_iter_} rounds. Each silo keeps its own components."
     )
-    found = [
-        Exhibit(
-            "Shared and own components",
-            text,
-            [Table("explained_variance", heads, rows, items="components")],
-        )
-    ]
+    table = Table.of("explained_variance", cells, items="components")
+    found = Exhibit("Shared and own components", text, [table])
     meaning = "These are shared by all silos."
-    return [*found, *loadings(model.components_, columns, meaning)]
-
-
-def _left(total: float, share: float) -> tuple[float, float]:
-    """Return the variance along no component, and its share."""
-    rest = max(1.0 - share, 0.0)
-    return rest * total, rest
+    return [found, *loadings(model.components_, columns, meaning)]

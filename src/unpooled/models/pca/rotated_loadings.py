@@ -16,7 +16,7 @@ from unpooled.arrays import Array, Float
 from unpooled.linalg.rotation import rotated, rotation_of
 from unpooled.models.parameter_checks import check_choice
 from unpooled.results.exhibits import Column, Exhibit, Table
-from unpooled.results.fitted_attributes import columns_by, numbered
+from unpooled.results.fitted_attributes import columns_by, numbered, ordinals
 from unpooled.results.summary import Summary, Tabular
 
 _METHODS = ("varimax", "promax")
@@ -55,15 +55,15 @@ class RotatedLoadings(Tabular):
     def summary(self) -> Summary:
         """Return the loadings and variances as tables."""
         k = self.loadings.shape[1]
-        heads = numbered(k, "signed", "component")
-        tables = columns_by("loadings", self.columns, heads, self.loadings)
-        variances = Table(
+        cells = numbered(self.loadings, "signed")
+        tables = columns_by("loadings", self.columns, cells)
+        variances = Table.of(
             "explained_variance",
-            (Column("Component"), Column("Variance", "number", bar=True), *heads),
-            [
-                (f"{i + 1}", self.explained_variance[i], *self.correlations[i].tolist())
-                for i in range(k)
-            ],
+            {
+                Column("Component"): ordinals(k),
+                Column("Variance", "number", bar=True): self.explained_variance,
+                **numbered(self.correlations, "signed"),
+            },
             caption="Variances of the components, and their correlations.",
         )
         exhibit = Exhibit("Rotated loadings", "", [*tables, variances])

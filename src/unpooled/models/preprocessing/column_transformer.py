@@ -9,6 +9,7 @@ its columns and leaves the others as they are.
 """
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, final
 
@@ -22,6 +23,7 @@ from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.models.base import FederatedEstimator, input_names
 from unpooled.models.files.catalogue import estimator
+from unpooled.models.parameter_checks import check_choice
 from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Exhibit
 
@@ -67,6 +69,7 @@ def make_column_transformer(
 
 
 @final
+@dataclass(eq=False, repr=False)
 class ColumnTransformer(TransformerMixin, FederatedEstimator):
     """Apply transforms to some columns each.
 
@@ -105,15 +108,15 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
     sklearn.compose.ColumnTransformer : its twin on rows in one place.
     """
 
-    fitted_: list[Any]
-    columns_: list[Array]
+    fitted_: list[Any] = field(init=False)
+    columns_: list[Array] = field(init=False)
 
     _missing = True
     _reads_categories = True
 
-    def __init__(self, transformers: Any = (), *, remainder: Any = "drop") -> None:
-        self.transformers = transformers
-        self.remainder = remainder
+    transformers: Any = ()
+    _: KW_ONLY
+    remainder: Any = "drop"
 
     def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
         return [
@@ -136,10 +139,7 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
         return Citation(text or "Columns were selected.", tuple(works))
 
     def _fit(self, federation: Federation, y: Any) -> None:
-        if self.remainder not in ("drop", _PASS):
-            raise DataError(
-                f'remainder={self.remainder!r}; choose "drop" or "passthrough".'
-            )
+        check_choice("remainder", self.remainder, ("drop", _PASS))
         chosen = [(model, _columns(of, federation)) for model, of in self.parts()]
         names = [name for _, own in chosen for name in own]
         if twice := sorted({name for name in names if names.count(name) > 1}):

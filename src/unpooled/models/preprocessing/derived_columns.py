@@ -7,6 +7,7 @@ same in all silos; the columns are judged by every rule as any other column.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
@@ -22,7 +23,8 @@ from unpooled.federation.federation import Federation
 from unpooled.models.base import FederatedEstimator, input_names
 from unpooled.protocol.step import derived, public
 from unpooled.results.citations import Citation
-from unpooled.results.exhibits import Column, Exhibit, Table
+from unpooled.results.exhibits import Column, Exhibit
+from unpooled.results.fitted_attributes import by_column
 
 _KINDS = "0 log, 1 ratio, 2 difference, 3 product, 4 a category"
 
@@ -63,6 +65,7 @@ def derived_columns(
 
 
 @final
+@dataclass(eq=False, repr=False)
 class DerivedColumns(TransformerMixin, FederatedEstimator):
     """Add columns that are made of others.
 
@@ -95,16 +98,11 @@ class DerivedColumns(TransformerMixin, FederatedEstimator):
     _missing = True
     _reads_categories = True
 
-    def __init__(self, columns: Any = None) -> None:
-        self.columns = columns
+    columns: Any = None
 
     def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        table = Table(
-            "derived_columns",
-            (Column("Column"), Column("Made of")),
-            [(name, self.columns[name]) for name in self._made()],
-            items="columns",
-        )
+        made = {Column("Made of"): [self.columns[name] for name in self._made()]}
+        table = by_column("derived_columns", self._made(), made)
         text = "Columns that every silo computes of its own rows in the same way."
         return [Exhibit("Derived columns", text, [table])]
 

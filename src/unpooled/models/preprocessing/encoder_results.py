@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from unpooled.arrays import Array, Float
 from unpooled.models.preprocessing.category_groups import Groups
 from unpooled.results.exhibits import Column, Exhibit, Table
@@ -31,21 +33,19 @@ def encoder_exhibits(
     numbers : sequence of (g,) array, optional
         Of each column, the number as which each group is encoded; -1 for none.
     """
-    rows = [
-        (column, shown_label(label), int(count), float(count / one.counts.sum()))
-        for column, one in zip(columns, groups, strict=True)
-        for label, count in zip(one.labels, one.counts.tolist(), strict=True)
-    ]
-    heads = [Column("Column"), Column("Category"), Column("n", "count")]
-    heads.append(Column("Share", "share"))
+    labels = [shown_label(label) for one in groups for label in one.labels]
+    cells = {
+        Column("Column"): np.repeat(columns, [len(one.labels) for one in groups]),
+        Column("Category"): labels,
+        Column("n", "count"): np.concatenate([one.counts for one in groups]),
+        Column("Share", "share"): np.concatenate(
+            [one.counts / one.counts.sum() for one in groups]
+        ),
+    }
     if numbers is not None:
-        heads.append(Column("Encoded as", "count"))
-        flat = [int(number) for own in numbers for number in own.tolist()]
-        rows = [
-            (*row, number if number >= 0 else None)
-            for row, number in zip(rows, flat, strict=True)
-        ]
-    table = Table("categories", heads, rows)
+        flat = np.concatenate(numbers)
+        cells[Column("Encoded as", "count")] = np.where(flat < 0, np.nan, flat)
+    table = Table.of("categories", cells)
     return [Exhibit(_HEADING, _TEXT, [table])]
 
 

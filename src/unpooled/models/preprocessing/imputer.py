@@ -17,6 +17,7 @@ columns, and nothing is released.
 """
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, final
 
 import numpy as np
@@ -41,6 +42,7 @@ from unpooled.models.moments import (
     own_observed,
     pooled_sums,
 )
+from unpooled.models.parameter_checks import check_choice
 from unpooled.models.preprocessing.agreed_categories import (
     local_categories,
     local_values,
@@ -184,6 +186,7 @@ def filled(X: Float[Array, "n p"], *, value: float) -> Float[Array, "n p"]:
 
 
 @final
+@dataclass(eq=False, repr=False)
 class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
     """Fill missing cells (NaN, blank) with a statistic of each column over all silos.
 
@@ -280,12 +283,12 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         equally frequent values both take the smallest.
     """
 
-    statistics_: Any
-    n_observed_: Int[Array, " p"]
-    n_other_: Int[Array, " p"]
-    certain_: Bool[Array, " p"]
-    n_missing_: Int[Array, " p"]
-    indicator_features_: Int[Array, " q"]
+    statistics_: Any = field(init=False)
+    n_observed_: Int[Array, " p"] = field(init=False)
+    n_other_: Int[Array, " p"] = field(init=False)
+    certain_: Bool[Array, " p"] = field(init=False)
+    n_missing_: Int[Array, " p"] = field(init=False)
+    indicator_features_: Int[Array, " q"] = field(init=False)
 
     _partitions = ("rows", "columns")
     _gives_views = ("rows", "columns")
@@ -301,26 +304,15 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
     )
     _exhibits_with = imputer_exhibits
 
-    def __init__(
-        self,
-        strategy: str = "mean",
-        *,
-        fill_value: Any = None,
-        add_indicator: bool = False,
-        keep_empty_features: bool = False,
-        comparison: str = "summed",
-        min_rows: int = 10,
-        decimals: Any = None,
-        allow_coordinator_party: bool = False,
-    ) -> None:
-        self.strategy = strategy
-        self.fill_value = fill_value
-        self.add_indicator = add_indicator
-        self.keep_empty_features = keep_empty_features
-        self.comparison = comparison
-        self.min_rows = min_rows
-        self.decimals = decimals
-        self.allow_coordinator_party = allow_coordinator_party
+    strategy: str = "mean"
+    _: KW_ONLY
+    fill_value: Any = None
+    add_indicator: bool = False
+    keep_empty_features: bool = False
+    comparison: str = "summed"
+    min_rows: int = 10
+    decimals: Any = None
+    allow_coordinator_party: bool = False
 
     @property
     def _reads_categories(self) -> bool:
@@ -345,10 +337,7 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         )
 
     def _fit(self, federation: Federation, y: Any) -> None:
-        if self.strategy not in STRATEGIES:
-            raise DataError(
-                f"strategy={self.strategy!r}; choose one of {', '.join(STRATEGIES)}."
-            )
+        check_choice("strategy", self.strategy, STRATEGIES)
         if self.strategy in ("mean", "median") and federation.categorical:
             raise DataError(
                 f"{listing(federation.categorical)} hold categories, which have no "

@@ -44,6 +44,7 @@ Numerical Analysis 49 (2011): `unpooled.linalg.anderson`.
 """
 
 import warnings
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, final
 
 import numpy as np
@@ -264,6 +265,7 @@ def _log_determinant(eigenvalues: Float[Array, " p"]) -> float:
 
 
 @final
+@dataclass(eq=False, repr=False)
 class IterativeImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
     """Fill missing cells (NaN, blank) from the other columns, by least squares.
 
@@ -386,38 +388,31 @@ class IterativeImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
     unpooled.SimpleImputer : fills with a statistic of the column.
     """
 
-    statistics_: Float[Array, " p"]
-    location_: Float[Array, " p"]
-    covariance_: Float[Array, "p p"]
-    targets_: Int[Array, " s"]
-    coefficients_: Float[Array, "s p"]
-    intercepts_: Float[Array, " s"]
-    mean_: Float[Array, " p"]
-    std_: Float[Array, " p"]
-    observed_std_: Float[Array, " p"]
-    n_observed_: Int[Array, " p"]
-    n_regressed_: Int[Array, " p"]
-    n_samples_: int
-    n_iter_: int
-    change_: float
+    statistics_: Float[Array, " p"] = field(init=False)
+    location_: Float[Array, " p"] = field(init=False)
+    covariance_: Float[Array, "p p"] = field(init=False)
+    targets_: Int[Array, " s"] = field(init=False)
+    coefficients_: Float[Array, "s p"] = field(init=False)
+    intercepts_: Float[Array, " s"] = field(init=False)
+    mean_: Float[Array, " p"] = field(init=False)
+    std_: Float[Array, " p"] = field(init=False)
+    observed_std_: Float[Array, " p"] = field(init=False)
+    n_observed_: Int[Array, " p"] = field(init=False)
+    n_regressed_: Int[Array, " p"] = field(init=False)
+    n_samples_: int = field(init=False)
+    n_iter_: int = field(init=False)
+    change_: float = field(init=False)
 
     _missing = True
     on_all_rows = True
     _steps = (local_counts, local_observed)
     _exhibits = iterative_imputer_exhibits
 
-    def __init__(
-        self,
-        max_iter: int = 10,
-        *,
-        updates: str = "sweep",
-        imputation_order: str = "ascending",
-        skip_complete: bool = False,
-    ) -> None:
-        self.max_iter = max_iter
-        self.updates = updates
-        self.imputation_order = imputation_order
-        self.skip_complete = skip_complete
+    max_iter: int = 10
+    _: KW_ONLY
+    updates: str = "sweep"
+    imputation_order: str = "ascending"
+    skip_complete: bool = False
 
     def _citation(self) -> Citation:
         sweeps = counted(getattr(self, "n_iter_", self.max_iter), "sweep")

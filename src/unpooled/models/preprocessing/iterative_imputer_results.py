@@ -1,11 +1,11 @@
 """Results of an iterative imputation: what was filled by what, and what it changed."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unpooled.results.exhibits import Exhibit
+from unpooled.results.exhibits import Column, Exhibit
 from unpooled.results.fitted_attributes import by_column
 from unpooled.results.formats import counted
 
@@ -27,23 +27,19 @@ def iterative_imputer_exhibits(
         return []
     N, count = model.n_samples_, model.n_observed_
     missing, regressed = N - count, model.n_regressed_
-    values: dict[str, Any] = {
-        "n": count,
-        "Missing": missing,
-        "Missing, share": missing / N,
-        "Predicted": regressed,
-        "Mean before": model.statistics_,
-        "Mean after": model.mean_,
-        "SD before": model.observed_std_,
-        "SD after": model.std_,
+    cells = {
+        Column("n", "count"): count,
+        Column("Missing", "count"): missing,
+        Column("Missing, share", "share"): missing / N,
+        Column("Predicted", "count"): regressed,
+        Column("Mean before", "number"): model.statistics_,
+        Column("Mean after", "number"): model.mean_,
+        Column("SD before", "number"): model.observed_std_,
+        Column("SD after", "number"): model.std_,
     }
-    kinds: dict[str, Any] = {
-        **dict.fromkeys(("n", "Missing", "Predicted"), "count"),
-        "Missing, share": "share",
-    }
-    cells, others = int(missing.sum()), int((missing - regressed).sum())
+    others = int((missing - regressed).sum())
     text = (
-        f"Of {counted(len(count) * N, 'cell')}, {cells:,} were missing. "
+        f"Of {counted(len(count) * N, 'cell')}, {int(missing.sum()):,} were missing. "
         f"{int(regressed.sum()):,} of them were predicted from the other columns of "
         f"their row by least squares, in {counted(model.n_iter_, 'sweep')}."
     )
@@ -52,7 +48,7 @@ def iterative_imputer_exhibits(
             f" {others:,} were filled with the column’s mean, in rows whose missing "
             f"cells too few other rows of their silo share."
         )
-    table = by_column("columns", columns, values, kinds, note=_SPREAD)
+    table = by_column("columns", columns, cells, note=_SPREAD)
     text = " ".join(filter(None, [text, _moved(model)]))
     return [Exhibit("Columns, over all silos", text, [table])]
 

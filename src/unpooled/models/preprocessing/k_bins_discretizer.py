@@ -8,6 +8,7 @@ Rows between two edges that lie close together are few, so a silo answers about 
 for one set of edges in each version of its table (`one_setting`).
 """
 
+from dataclasses import KW_ONLY, dataclass, field
 from types import MappingProxyType
 from typing import Any, final
 
@@ -26,7 +27,7 @@ from unpooled.models.description.quantiles import (
     inward_values,
 )
 from unpooled.models.moments import complete
-from unpooled.models.parameter_checks import check_choice
+from unpooled.models.parameter_checks import check_choice, whole_number
 from unpooled.models.preprocessing.preprocessing_results import discretizer_exhibits
 from unpooled.protocol.step import derived, public, release, summed
 from unpooled.results.citations import Citation
@@ -93,6 +94,7 @@ def in_bins(
 
 
 @final
+@dataclass(eq=False, repr=False)
 class KBinsDiscretizer(TransformerMixin, FederatedEstimator):
     """Cut columns into bins of about as many rows each, or of equal widths.
 
@@ -163,31 +165,20 @@ class KBinsDiscretizer(TransformerMixin, FederatedEstimator):
 
     _ways = MappingProxyType({"comparison": COMPARISONS})
     _steps = STEPS
-    bin_edges_: list[Array]
-    n_bins_: Int[Array, " p"]
-    bin_counts_: list[Array]
+    bin_edges_: list[Array] = field(init=False)
+    n_bins_: Int[Array, " p"] = field(init=False)
+    bin_counts_: list[Array] = field(init=False)
     _exhibits = discretizer_exhibits
 
-    def __init__(
-        self,
-        n_bins: int = 5,
-        *,
-        encode: str = "onehot-dense",
-        strategy: str = "quantile",
-        ranges: Any = None,
-        comparison: str = "summed",
-        min_rows: int = 10,
-        decimals: Any = None,
-        allow_coordinator_party: bool = False,
-    ) -> None:
-        self.n_bins = n_bins
-        self.encode = encode
-        self.strategy = strategy
-        self.ranges = ranges
-        self.comparison = comparison
-        self.min_rows = min_rows
-        self.decimals = decimals
-        self.allow_coordinator_party = allow_coordinator_party
+    n_bins: int = 5
+    _: KW_ONLY
+    encode: str = "onehot-dense"
+    strategy: str = "quantile"
+    ranges: Any = None
+    comparison: str = "summed"
+    min_rows: int = 10
+    decimals: Any = None
+    allow_coordinator_party: bool = False
 
     def _citation(self) -> Citation:
         how = {
@@ -203,9 +194,7 @@ class KBinsDiscretizer(TransformerMixin, FederatedEstimator):
         )
 
     def _fit(self, federation: Federation, y: Any) -> None:
-        k = self.n_bins
-        if isinstance(k, bool) or not isinstance(k, int) or k < 2:
-            raise DataError(f"n_bins={k!r}; choose a whole number from 2.")
+        k = whole_number("n_bins", self.n_bins, 2)
         check_choice("encode", self.encode, _ENCODINGS)
         check_choice("strategy", self.strategy, _STRATEGIES)
         planned = federation.coordinator.planned

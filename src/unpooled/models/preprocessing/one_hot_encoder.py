@@ -9,6 +9,7 @@ ones before a column is made of it.
 """
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, final
 
 import numpy as np
@@ -20,6 +21,7 @@ from unpooled.data.categories import category_code, category_name, coded
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.models.base import FederatedEstimator, input_names
+from unpooled.models.parameter_checks import check_choice
 from unpooled.models.preprocessing.agreed_categories import (
     Categories,
     agreed_categories,
@@ -164,6 +166,7 @@ class CategoryEncoder(TransformerMixin, FederatedEstimator):
 
 
 @final
+@dataclass(eq=False, repr=False)
 class OneHotEncoder(CategoryEncoder):
     """Encode categories as columns of zeros and ones.
 
@@ -220,18 +223,12 @@ class OneHotEncoder(CategoryEncoder):
     sklearn.preprocessing.OneHotEncoder : its twin on pooled rows.
     """
 
-    drop_idx_: Int[Array, " p"] | None
+    drop_idx_: Int[Array, " p"] | None = field(init=False)
 
-    def __init__(
-        self,
-        *,
-        drop: Any = None,
-        min_frequency: Any = 5,
-        handle_unknown: Any = "infrequent_if_exist",
-    ) -> None:
-        self.drop = drop
-        self.min_frequency = min_frequency
-        self.handle_unknown = handle_unknown
+    _: KW_ONLY
+    drop: Any = None
+    min_frequency: Any = 5
+    handle_unknown: Any = "infrequent_if_exist"
 
     def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
         return encoder_exhibits(self._groups(), columns)
@@ -247,12 +244,8 @@ class OneHotEncoder(CategoryEncoder):
         )
 
     def _fit(self, federation: Federation, y: Any) -> None:
-        if self.drop not in (None, "first", "if_binary"):
-            raise DataError(f'drop={self.drop!r}; choose None, "first" or "if_binary".')
-        if self.handle_unknown not in _UNKNOWN:
-            raise DataError(
-                f"handle_unknown={self.handle_unknown!r}; choose one of {_UNKNOWN}."
-            )
+        check_choice("drop", self.drop, (None, "first", "if_binary"))
+        check_choice("handle_unknown", self.handle_unknown, _UNKNOWN)
         groups = self._find_categories(federation)
         first = {None: [], "first": [1], "if_binary": [2]}[self.drop]
         dropped = [

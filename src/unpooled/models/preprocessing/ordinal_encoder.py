@@ -5,6 +5,7 @@ view      silos <── codes, groups, counts ── each silo numbers its own c
 """
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, final
 
 import numpy as np
@@ -46,6 +47,7 @@ def ordinal(
 
 
 @final
+@dataclass(eq=False, repr=False)
 class OrdinalEncoder(OneToOneFeatureMixin, CategoryEncoder):
     """Encode categories as 0, 1, 2, ... in the order of their names.
 
@@ -88,8 +90,8 @@ class OrdinalEncoder(OneToOneFeatureMixin, CategoryEncoder):
 
     _merges_missing = False
 
-    def __init__(self, *, min_frequency: Any = 5) -> None:
-        self.min_frequency = min_frequency
+    _: KW_ONLY
+    min_frequency: Any = 5
 
     def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
         groups = self._groups()

@@ -15,6 +15,7 @@ Learning, NeurIPS 2022, sections 3 and 4.
 
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from types import MappingProxyType
 from typing import Any, final
 
@@ -34,6 +35,7 @@ from unpooled.linalg.yeo_johnson import (
 )
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.moments import OBSERVED
+from unpooled.models.parameter_checks import check_choice
 from unpooled.models.preprocessing import (
     pooled_lambda,
     signs_by_totals,
@@ -188,6 +190,7 @@ def deviations(
 
 
 @final
+@dataclass(eq=False, repr=False)
 class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
     """Yeo-Johnson transform of every column by the pooled maximum-likelihood λ.
 
@@ -301,30 +304,21 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
     _steps = (pooled_lambda, signs_by_totals, signs_in_secret, local_squares)
     # A search that was stopped, whether the next fit goes on with it, and the callback
     # of `continuing`; never saved.
-    _progress: Progress | None = None
+    _progress = None
     _resuming = False
-    _keep: Callable[[dict[str, Any]], None] | None = None
-    lambdas_: Float[Array, " p"]
-    centre_: Float[Array, " p"]
-    spread_: Float[Array, " p"]
+    _keep = None
+    lambdas_: Float[Array, " p"] = field(init=False)
+    centre_: Float[Array, " p"] = field(init=False)
+    spread_: Float[Array, " p"] = field(init=False)
     _exhibits = power_exhibits
 
-    def __init__(
-        self,
-        *,
-        standardize: bool = True,
-        comparison: str = "mpc",
-        tol: float = 2.0**-27,
-        allow_coordinator_party: bool = False,
-        reference: Any = None,
-        skewness: bool = False,
-    ) -> None:
-        self.standardize = standardize
-        self.comparison = comparison
-        self.tol = tol
-        self.allow_coordinator_party = allow_coordinator_party
-        self.reference = reference
-        self.skewness = skewness
+    _: KW_ONLY
+    standardize: bool = True
+    comparison: str = "mpc"
+    tol: float = 2.0**-27
+    allow_coordinator_party: bool = False
+    reference: Any = None
+    skewness: bool = False
 
     def _citation(self) -> Citation:
         how = {
@@ -381,10 +375,7 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         )
 
     def _check_parameters(self) -> None:
-        if self.comparison not in tuple(_COMPARISONS):
-            raise DataError(
-                f'comparison={self.comparison!r}; choose "mpc" or "summed".'
-            )
+        check_choice("comparison", self.comparison, _COMPARISONS)
         if not 2.0**-40 <= self.tol < 1.0:
             raise DataError(
                 f"tol={self.tol!r}; choose between 2^-40, where rounding begins, and 1."

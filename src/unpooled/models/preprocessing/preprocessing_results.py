@@ -1,13 +1,14 @@
 """Results of imputer, scalers, power transform and rare columns: numbers by column."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unpooled.arrays import Array, Float
-from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Kind, Table
-from unpooled.results.fitted_attributes import MOST_ACROSS, by_column, columns_by
+from unpooled.models.description.histogram_results import bins_table
+from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit
+from unpooled.results.fitted_attributes import MOST_ACROSS, by_column
 from unpooled.results.formats import counted, listed
 
 if TYPE_CHECKING:
@@ -67,15 +68,9 @@ _USUAL = {
     3.0: "cube",
 }
 _NEAR = 0.25
-_N, _MISSING, _SHARE = "n", "Missing", "Missing, share"
-_OTHERS = "Cells of rarer values"
-_BEFORE, _AFTER = "SD before", "SD after"
-_KINDS: Mapping[str, Kind] = {
-    _N: "count",
-    _MISSING: "count",
-    _SHARE: "share",
-    _OTHERS: "count",
-}
+_N, _MISSING = Column("n", "count"), Column("Missing", "count")
+_SHARE = Column("Missing, share", "share")
+_BEFORE, _AFTER = Column("SD before", "number"), Column("SD after", "number")
 _AT_LEAST = (
     "The number of rows was not opened; it is taken to be the largest n of a column, "
     "so that at least as many cells are missing as are shown."
@@ -112,17 +107,15 @@ def imputer_exhibits(
     if filled is None:
         return []
     if count is None:
-        head, kinds = "Value filled in", _kinds("Value filled in", filled)
-        table = by_column("columns", columns, {head: _shown(filled)}, kinds)
+        table = by_column("columns", columns, _shown("Value filled in", filled))
         return [Exhibit(_HEADING, "", [table])]
     N, exact = _sample_size(model, count, later)
     missing = N - count
-    values = {_N: count, _MISSING: missing, _SHARE: missing / N}
     word = filling_name(model.strategy)
-    head = f"{word.capitalize()}, filled in"
-    values[head] = _shown(filled)
+    values = {_N: count, _MISSING: missing, _SHARE: missing / N}
+    values |= _shown(f"{word.capitalize()}, filled in", filled)
     if (others := vars(model).get("n_other_")) is not None:
-        values[_OTHERS] = others
+        values[Column("Cells of rarer values", "count")] = others
     squares = _squares(model, N, later)
     if squares is not None:
         values[_BEFORE] = _deviation(squares, count)
@@ -140,7 +133,7 @@ def imputer_exhibits(
         _NO_SD if squares is None and model.strategy == "mean" else "",
     ]
     note = " ".join(filter(None, notes))
-    table = by_column("columns", columns, values, _kinds(head, filled), note=note)
+    table = by_column("columns", columns, values, note=note)
     return [Exhibit(_HEADING, text, [table])]
 
 
@@ -167,20 +160,20 @@ def scaler_exhibits(model: "StandardScaler", columns: Sequence[str]) -> list[Exh
         return []
     count = np.broadcast_to(model.n_samples_seen_, mean.shape)
     N = int(count.max())
-    values: dict[str, Any] = {_N: count}
+    values: dict[Column, Any] = {_N: count}
     note = ""
     if (count < N).any():
         values |= {_MISSING: N - count, _SHARE: (N - count) / N}
         note = _AT_LEAST
-    values["Mean"] = mean
+    values[Column("Mean", "number")] = mean
     if model.with_mean:
-        values["Mean after"] = np.zeros(len(mean))
+        values[Column("Mean after", "number")] = 0.0
     if model.var_ is not None:
         values[_BEFORE] = np.sqrt(model.var_)
-        values["Scale"] = scale
+        values[Column("Scale", "number")] = scale
         values[_AFTER] = np.sqrt(model.var_) / scale
     text = _SCALED if model.with_mean and model.with_std else ""
-    table = by_column("columns", columns, values, _KINDS, note=note)
+    table = by_column("columns", columns, values, note=note)
     shown = [Exhibit(_HEADING, text, [table])]
     return [*shown, *_private_intervals(model, columns)]
 
@@ -192,18 +185,18 @@ def _private_intervals(
     if "privacy_" not in vars(model):
         return []
     mean, error = np.asarray(model.mean_), vars(model)["mean_se_"]
-    values: dict[str, Any] = {
-        "Mean": mean,
-        "SE of mean": error,
-        "Mean, from": mean - _NORMAL * error,
-        "Mean, to": mean + _NORMAL * error,
+    values: dict[Column, Any] = {
+        Column("Mean", "number"): mean,
+        Column("SE of mean", "number"): error,
+        Column("Mean, from", "number"): mean - _NORMAL * error,
+        Column("Mean, to", "number"): mean + _NORMAL * error,
     }
     text = _NOISY_MEANS
     if model.var_ is not None:
         error = vars(model)["var_se_"]
-        low = np.maximum(model.var_ - _NORMAL * error, 0.0)
-        values["SD, from"] = np.sqrt(low)
-        values["SD, to"] = np.sqrt(model.var_ + _NORMAL * error)
+        low, high = model.var_ - _NORMAL * error, model.var_ + _NORMAL * error
+        values[Column("SD, from", "number")] = np.sqrt(np.maximum(low, 0.0))
+        values[Column("SD, to", "number")] = np.sqrt(high)
         text += _NOISY_DEVIATIONS
     table = by_column("private_intervals", columns, values)
     return [Exhibit("Noise and sampling error", text, [table])]
@@ -213,14 +206,14 @@ def robust_scaler_exhibits(
     model: "RobustScaler", columns: Sequence[str]
 ) -> list[Exhibit]:
     """Return the exhibits of a fitted `RobustScaler`: what columns are scaled by."""
-    values: dict[str, Any] = {}
+    values: dict[Column, Any] = {}
     done = []
     if model.center_ is not None:
-        values["Median"] = model.center_
+        values[Column("Median", "number")] = model.center_
         done.append("a column’s median is subtracted")
     if model.scale_ is not None:
         low, high = (f"{float(q):g} %" for q in model.quantile_range)
-        values["Scale"] = model.scale_
+        values[Column("Scale", "number")] = model.scale_
         normal = (
             ", over that of a standard normal column" if model.unit_variance else ""
         )
@@ -242,14 +235,12 @@ def quantile_exhibits(
     if "quantiles_" not in vars(model):
         return []
     k, shares = model.n_quantiles_, model.references_
-    heads = [
+    cells = {
         Column(
-            f"{100 * share:.4g} %",
-            "number",
-            f"quantile_{share:.6g}".replace(".", "_"),
-        )
-        for share in shares.tolist()
-    ]
+            f"{100 * share:.4g} %", "number", f"quantile_{share:.6g}".replace(".", "_")
+        ): own
+        for share, own in zip(shares.tolist(), model.quantiles_, strict=True)
+    }
     text = (
         f"Where a value lies among the {k} quantiles of its column is its share from 0 "
         f"to 1, along a straight line between two quantiles"
@@ -257,7 +248,7 @@ def quantile_exhibits(
         f"outermost quantiles are no minimum and no maximum: at least "
         f"{model.min_rows} values lie at or beyond them."
     )
-    table, *_ = columns_by("quantiles", columns, heads, model.quantiles_.T)
+    table = by_column("quantiles", columns, cells)
     if k <= MOST_ACROSS:
         return [Exhibit("Quantiles of the columns", text, [table])]
     # Both ends and the middle: a page has no room for twenty numbers in a line.
@@ -275,25 +266,25 @@ def power_exhibits(model: "PowerTransformer", columns: Sequence[str]) -> list[Ex
     lambdas = vars(model).get("lambdas_")
     if lambdas is None:
         return []
-    values: dict[str, Any] = {
-        "Exponent": lambdas,
-        "Usual transform nearby": [usual_transform(value) for value in lambdas],
+    values: dict[Column, Any] = {
+        Column("Exponent", "number"): lambdas,
+        Column("Usual transform nearby"): [usual_transform(x) for x in lambdas],
     }
     text = _YEO_JOHNSON
     if vars(model).get("mean_") is not None:
-        values["Mean, transformed"] = model.mean_
-        values["Standard deviation, transformed"] = np.sqrt(model.var_)
+        values[Column("Mean, transformed", "number")] = model.mean_
+        spread = Column("Standard deviation, transformed", "number")
+        values[spread] = np.sqrt(model.var_)
         text += _STANDARDISED
     count = vars(model).get("n_samples_seen_")
     if count is not None:
         values[_N] = np.broadcast_to(count, lambdas.shape)
-    kinds: Mapping[str, Kind] = {**_KINDS, "Usual transform nearby": "text"}
     note = _NO_SKEWNESS
     if (skewness := vars(model).get("skewness_")) is not None:
-        values["Skewness before"] = skewness
-        values["Skewness after"] = model.transformed_skewness_
+        values[Column("Skewness before", "number")] = skewness
+        values[Column("Skewness after", "number")] = model.transformed_skewness_
         note = _SKEWNESS
-    table = by_column("columns", columns, values, kinds, note=note)
+    table = by_column("columns", columns, values, note=note)
     return [Exhibit(_HEADING, text, [table])]
 
 
@@ -309,28 +300,11 @@ def discretizer_exhibits(
     """Return the exhibits of a fitted `KBinsDiscretizer`: a row for each bin."""
     if "bin_counts_" not in vars(model):
         return []
-    rows = [
-        (name, number, float(low), float(high), int(count), float(count / counts.sum()))
-        for name, edges, counts in zip(
-            columns, model.bin_edges_, model.bin_counts_, strict=True
-        )
-        for number, (low, high, count) in enumerate(
-            zip(edges[:-1], edges[1:], counts, strict=True)
-        )
-    ]
-    heads = (
-        Column("Column"),
-        Column("Bin", "count"),
-        Column("From", "number"),
-        Column("To", "number"),
-        Column(_N, "count"),
-        Column("Share", "share"),
-    )
     text = (
         "A value at an edge is in the bin above it. Values below the first edge of a "
         "column are in its first bin, values above the last in its last."
     )
-    table = Table("bins", heads, rows, items="bins")
+    table = bins_table(columns, model.bin_edges_, model.bin_counts_)
     return [Exhibit("Bins of the columns", text, [table])]
 
 
@@ -348,24 +322,13 @@ def rare_columns_exhibits(
         for keep, same in zip(kept, constant, strict=True)
     ]
     # What was left out comes first: of thousands of pixels a page shows thirty.
-    order = np.argsort(kept, kind="stable")
-    rows = [
-        (
-            columns[j],
-            "kept" if kept[j] else "left out",
-            float(model.n_rare_[j]),
-            int(model.n_samples_seen_[j]),
-            reasons[j],
-        )
-        for j in order.tolist()
-    ]
-    heads = (
-        Column("Column"),
-        Column("Kept", "text", "kept"),
-        Column("Rows that differ", "number"),
-        Column(_N, "count"),
-        Column("Reason"),
-    )
+    order: list[int] = np.argsort(kept, kind="stable").tolist()
+    cells = {
+        Column("Kept"): np.where(kept, "kept", "left out")[order],
+        Column("Rows that differ", "number"): model.n_rare_[order].astype(float),
+        _N: model.n_samples_seen_[order],
+        Column("Reason"): [reasons[j] for j in order],
+    }
     text = (
         f"Of {counted(len(kept), 'column')}, {int(kept.sum()):,} "
         f"{'is' if kept.sum() == 1 else 'are'} kept and {int((~kept).sum()):,} left "
@@ -373,21 +336,17 @@ def rare_columns_exhibits(
         f"column of two values, the rows that differ are those with the rarer value; "
         f"of any other, as many as a column of two values with the same kurtosis has."
     )
-    table = Table(
-        "columns", heads, rows, items="columns", which="first (left out before kept)"
-    )
+    names, which = [columns[j] for j in order], "first (left out before kept)"
+    table = by_column("columns", names, cells, which=which)
     return [Exhibit("Columns kept and left out", text, [table])]
 
 
-def _kinds(head: str, filled: Array) -> Mapping[str, Kind]:
-    return {**_KINDS, head: "text" if filled.dtype == object else "number"}
-
-
-def _shown(filled: Array) -> Any:
-    """Return numbers as they are, and texts and numbers together as texts."""
+def _shown(heading: str, filled: Array) -> dict[Column, Any]:
+    """Return a column of numbers as they are, or of texts and numbers as texts."""
     if filled.dtype != object:
-        return filled
-    return [x if isinstance(x, str) else f"{x:g}" for x in filled.tolist()]
+        return {Column(heading, "number"): filled}
+    texts = [x if isinstance(x, str) else f"{x:g}" for x in filled.tolist()]
+    return {Column(heading): texts}
 
 
 def _sample_size(

@@ -7,6 +7,7 @@ A silo answers about a mapped column for one set of quantiles in each version of
 table (`one_setting`).
 """
 
+from dataclasses import KW_ONLY, dataclass, field
 from types import MappingProxyType
 from typing import Any, final
 
@@ -16,7 +17,6 @@ from sklearn.preprocessing import QuantileTransformer as Twin
 from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array, Float
-from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.description.quantiles import (
@@ -24,6 +24,7 @@ from unpooled.models.description.quantiles import (
     STEPS,
     inward_values,
 )
+from unpooled.models.parameter_checks import check_choice, whole_number
 from unpooled.models.preprocessing.preprocessing_results import quantile_exhibits
 from unpooled.protocol.step import derived, public
 from unpooled.results.citations import Citation
@@ -55,6 +56,7 @@ def among_quantiles(
 
 
 @final
+@dataclass(eq=False, repr=False)
 class QuantileTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
     """Map every column to a uniform or normal distribution by its quantiles.
 
@@ -115,26 +117,17 @@ class QuantileTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstim
     _missing = True
     _ways = MappingProxyType({"comparison": COMPARISONS})
     _steps = STEPS
-    quantiles_: Float[Array, "k p"]
-    references_: Float[Array, " k"]
+    quantiles_: Float[Array, "k p"] = field(init=False)
+    references_: Float[Array, " k"] = field(init=False)
     _exhibits = quantile_exhibits
 
-    def __init__(
-        self,
-        *,
-        n_quantiles: int = 20,
-        output_distribution: str = "uniform",
-        comparison: str = "summed",
-        min_rows: int = 10,
-        decimals: Any = None,
-        allow_coordinator_party: bool = False,
-    ) -> None:
-        self.n_quantiles = n_quantiles
-        self.output_distribution = output_distribution
-        self.comparison = comparison
-        self.min_rows = min_rows
-        self.decimals = decimals
-        self.allow_coordinator_party = allow_coordinator_party
+    _: KW_ONLY
+    n_quantiles: int = 20
+    output_distribution: str = "uniform"
+    comparison: str = "summed"
+    min_rows: int = 10
+    decimals: Any = None
+    allow_coordinator_party: bool = False
 
     def _citation(self) -> Citation:
         return Citation(
@@ -147,14 +140,8 @@ class QuantileTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstim
         )
 
     def _fit(self, federation: Federation, y: Any) -> None:
-        k = self.n_quantiles
-        if isinstance(k, bool) or not isinstance(k, int) or k < 2:
-            raise DataError(f"n_quantiles={k!r}; choose a whole number from 2.")
-        if self.output_distribution not in _OUTPUTS:
-            raise DataError(
-                f'output_distribution={self.output_distribution!r}; choose "uniform" '
-                f'or "normal".'
-            )
+        k = whole_number("n_quantiles", self.n_quantiles, 2)
+        check_choice("output_distribution", self.output_distribution, _OUTPUTS)
         references = np.linspace(0.0, 1.0, k)
         found = inward_values(self, federation, references)
         # Brackets may overlap.

@@ -15,6 +15,7 @@ kurtosis is about the number of rows that carry its variance, and no more than t
 number of rows that differ.
 """
 
+from dataclasses import dataclass, field
 from typing import Any, final
 
 import numpy as np
@@ -26,6 +27,7 @@ from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator
+from unpooled.models.parameter_checks import whole_number
 from unpooled.models.preprocessing.preprocessing_results import rare_columns_exhibits
 from unpooled.protocol.step import release, summed
 from unpooled.results.citations import Citation
@@ -57,6 +59,7 @@ def local_powers(
 
 
 @final
+@dataclass(eq=False, repr=False)
 class RareColumns(TransformerMixin, FederatedEstimator):
     """Leave out columns in which fewer than `min_rows` people differ from the others.
 
@@ -105,15 +108,14 @@ class RareColumns(TransformerMixin, FederatedEstimator):
     for two values.
     """
 
-    n_rare_: Float[Array, " p"]
-    n_samples_seen_: Int[Array, " p"]
+    n_rare_: Float[Array, " p"] = field(init=False)
+    n_samples_seen_: Int[Array, " p"] = field(init=False)
 
     _missing = True
     _steps = (moments.local_counts, moments.local_observed)
     _exhibits = rare_columns_exhibits
 
-    def __init__(self, min_rows: Any = 10) -> None:
-        self.min_rows = min_rows
+    min_rows: Any = 10
 
     def _citation(self) -> Citation:
         return Citation(
@@ -127,10 +129,7 @@ class RareColumns(TransformerMixin, FederatedEstimator):
         )
 
     def _fit(self, federation: Federation, y: Any) -> None:
-        if not isinstance(self.min_rows, int | np.integer) or self.min_rows < 1:
-            raise DataError(
-                f"min_rows={self.min_rows!r}; give a whole number of at least 1."
-            )
+        whole_number("min_rows", self.min_rows)
         count, total = moments.pooled_sums(federation)
         mean = total / np.maximum(count, 1)
         powers = federation.sum(local_powers, count=count, mean=mean)

@@ -4,6 +4,7 @@ quantiles   by counts or in secret: `unpooled.models.description.quantiles`
 transform   x ↦ (x - median) / (upper - lower quantile), in each silo
 """
 
+from dataclasses import KW_ONLY, dataclass, field
 from types import MappingProxyType
 from typing import Any, final
 
@@ -45,6 +46,7 @@ def about_medians(
 
 
 @final
+@dataclass(eq=False, repr=False)
 class RobustScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
     """Scale columns by medians and quantile ranges, which outliers move little.
 
@@ -99,30 +101,19 @@ class RobustScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
     _missing = True
     _ways = MappingProxyType({"comparison": COMPARISONS})
     _steps = STEPS
-    center_: Float[Array, " p"] | None
-    scale_: Float[Array, " p"] | None
+    center_: Float[Array, " p"] | None = field(init=False)
+    scale_: Float[Array, " p"] | None = field(init=False)
     _exhibits = robust_scaler_exhibits
 
-    def __init__(
-        self,
-        *,
-        with_centering: bool = True,
-        with_scaling: bool = True,
-        quantile_range: Any = (25.0, 75.0),
-        unit_variance: bool = False,
-        comparison: str = "summed",
-        min_rows: int = 10,
-        decimals: Any = None,
-        allow_coordinator_party: bool = False,
-    ) -> None:
-        self.with_centering = with_centering
-        self.with_scaling = with_scaling
-        self.quantile_range = quantile_range
-        self.unit_variance = unit_variance
-        self.comparison = comparison
-        self.min_rows = min_rows
-        self.decimals = decimals
-        self.allow_coordinator_party = allow_coordinator_party
+    _: KW_ONLY
+    with_centering: bool = True
+    with_scaling: bool = True
+    quantile_range: Any = (25.0, 75.0)
+    unit_variance: bool = False
+    comparison: str = "summed"
+    min_rows: int = 10
+    decimals: Any = None
+    allow_coordinator_party: bool = False
 
     def _citation(self) -> Citation:
         done = ["centred at their medians"] * self.with_centering

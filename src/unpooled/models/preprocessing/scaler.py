@@ -12,6 +12,7 @@ is released. With `privacy` all moments come from one round, with noise:
 `unpooled.models.preprocessing.private_moments`.
 """
 
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, final
 
 import numpy as np
@@ -121,6 +122,7 @@ def shown_squares(kept: Any) -> dict[str, Any]:
 
 
 @final
+@dataclass(eq=False, repr=False)
 class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
     """Standardise columns to mean 0 and variance 1 over all silos.
 
@@ -182,9 +184,9 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
     sklearn.preprocessing.StandardScaler : its twin on pooled rows.
     """
 
-    mean_: Float[Array, " p"] | None
-    var_: Float[Array, " p"] | None
-    scale_: Float[Array, " p"] | None
+    mean_: Float[Array, " p"] | None = field(init=False)
+    var_: Float[Array, " p"] | None = field(init=False)
+    scale_: Float[Array, " p"] | None = field(init=False)
 
     _partitions = ("rows", "columns")
     _gives_views = ("rows", "columns")
@@ -194,12 +196,10 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
     _steps = (local_counts, local_observed, own_observed, private_moments)
     _exhibits = scaler_exhibits
 
-    def __init__(
-        self, *, with_mean: bool = True, with_std: bool = True, privacy: Any = None
-    ) -> None:
-        self.with_mean = with_mean
-        self.with_std = with_std
-        self.privacy = privacy
+    _: KW_ONLY
+    with_mean: bool = True
+    with_std: bool = True
+    privacy: Any = None
 
     def _citation(self) -> Citation:
         done = ["centred at their means"] * self.with_mean

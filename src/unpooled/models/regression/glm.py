@@ -19,8 +19,9 @@ McCullagh and Nelder, Generalized linear models, 2nd edition, Chapman and Hall, 
 """
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -163,6 +164,7 @@ def _rows(
 
 
 @final
+@dataclass(eq=False, repr=False)
 class GLM(RegressorMixin, Inference, FederatedEstimator):
     """Generalised linear model over a federation: the pooled answer.
 
@@ -276,7 +278,7 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
 
     _computed = ("log_likelihood_", "aic_", "bic_")
     _scored_by = ("r2", "neg_root_mean_squared_error")
-    _estimates: Mapping[str, int | None] = {"coef_": None, "intercept_": None}
+    _estimates: ClassVar[Mapping[str, int | None]] = {"coef_": None, "intercept_": None}
     _steps = (
         *(moments.local_total, predicted_response, predicted_in_silo),
         *(local_profile, local_profile_start, own_intercept),
@@ -284,24 +286,14 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
     )
     _exhibits = regression_exhibits
 
-    def __init__(
-        self,
-        family: str = "gaussian",
-        *,
-        offset: str | None = None,
-        cov_type: str = "nonrobust",
-        clusters: str | None = None,
-        site_effects: bool = False,
-        tol: float = 1e-8,
-        max_iter: int = 15,
-    ) -> None:
-        self.family = family
-        self.offset = offset
-        self.cov_type = cov_type
-        self.clusters = clusters
-        self.site_effects = site_effects
-        self.tol = tol
-        self.max_iter = max_iter
+    family: str = "gaussian"
+    _: KW_ONLY
+    offset: str | None = None
+    cov_type: str = "nonrobust"
+    clusters: str | None = None
+    site_effects: bool = False
+    tol: float = 1e-8
+    max_iter: int = 15
 
     def _needs_variation(self) -> bool:
         return True

@@ -19,8 +19,8 @@ Technometrics 12 (1970).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, final
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, final
 
 import numpy as np
 import scipy.linalg
@@ -97,7 +97,7 @@ class LeastSquares(RegressorMixin, FederatedEstimator):
     _computed = ("r2_", "rmse_", "r2_within_")
     _kept_by_silos = ("coef_",)
     _scored_by = ("r2", "neg_root_mean_squared_error")
-    _estimates: Mapping[str, int | None] = {"coef_": None, "intercept_": None}
+    _estimates: ClassVar[Mapping[str, int | None]] = {"coef_": None, "intercept_": None}
     _steps = (*_MOMENTS, predicted_response, *_BY_SILOS, linear_columns)
     _exhibits = regression_exhibits
 
@@ -353,6 +353,7 @@ def _solution(A: Float[Array, "p p"], r: Float[Array, " p"]) -> Float[Array, " p
 
 
 @final
+@dataclass(eq=False, repr=False)
 class LinearRegression(LeastSquares, Inference):
     """Ordinary least squares over a federation: the pooled answer.
 
@@ -474,18 +475,11 @@ class LinearRegression(LeastSquares, Inference):
     )
     _kept_by_silos = ("coef_", "coef_se_")
 
-    def __init__(
-        self,
-        *,
-        cov_type: str = "nonrobust",
-        clusters: str | None = None,
-        site_effects: bool = False,
-        scores: str | None = "coordinator",
-    ) -> None:
-        self.cov_type = cov_type
-        self.clusters = clusters
-        self.site_effects = site_effects
-        self.scores = scores
+    _: KW_ONLY
+    cov_type: str = "nonrobust"
+    clusters: str | None = None
+    site_effects: bool = False
+    scores: str | None = "coordinator"
 
     _varying_on = ("rows", "columns")
 
@@ -612,6 +606,7 @@ class LinearRegression(LeastSquares, Inference):
 
 
 @final
+@dataclass(eq=False, repr=False)
 class Ridge(LeastSquares):
     """Linear regression with a penalty on the squares of the coefficients.
 
@@ -676,16 +671,10 @@ class Ridge(LeastSquares):
 
     _subject = "Ridge regression over all silos: least squares with a penalty"
 
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        *,
-        site_effects: bool = False,
-        scores: str | None = "coordinator",
-    ) -> None:
-        self.alpha = alpha
-        self.site_effects = site_effects
-        self.scores = scores
+    alpha: float = 1.0
+    _: KW_ONLY
+    site_effects: bool = False
+    scores: str | None = "coordinator"
 
     def _citation(self) -> Citation:
         own = " and an unpenalised intercept for each silo" * self.site_effects

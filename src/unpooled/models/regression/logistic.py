@@ -20,7 +20,8 @@ Agresti, Categorical data analysis, 3rd edition, Wiley, 2013, chapters 5 and 8.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, final
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, ClassVar, final
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -161,6 +162,7 @@ _BY_SILO = (
 
 
 @final
+@dataclass(eq=False, repr=False)
 class LogisticRegression(Inference, LinearClassifier):
     """Logistic regression over a federation, of two or more classes: the pooled answer.
 
@@ -272,11 +274,11 @@ class LogisticRegression(Inference, LinearClassifier):
         rows.
     """
 
-    coef_: Float[Array, "q p"]
-    intercept_: Float[Array, " q"]
+    coef_: Float[Array, "q p"] = field(init=False)
+    intercept_: Float[Array, " q"] = field(init=False)
 
     _computed = ("log_likelihood_", "aic_", "bic_")
-    _estimates: Mapping[str, int | None] = {"coef_": None, "intercept_": None}
+    _estimates: ClassVar[Mapping[str, int | None]] = {"coef_": None, "intercept_": None}
     _steps = (
         *(classes.local_names, classes.local_class_counts, moments.local_total),
         *(local_spread, *linear_steps, *_IN_SILO.values()),
@@ -285,26 +287,15 @@ class LogisticRegression(Inference, LinearClassifier):
     )
     _exhibits = regression_exhibits
 
-    def __init__(
-        self,
-        C: float = np.inf,
-        *,
-        cov_type: str = "nonrobust",
-        clusters: str | None = None,
-        site_effects: bool = False,
-        solver: str = "newton",
-        classes: Sequence[Any] | None = None,
-        tol: float = 1e-8,
-        max_iter: int = 15,
-    ) -> None:
-        self.C = C
-        self.cov_type = cov_type
-        self.clusters = clusters
-        self.site_effects = site_effects
-        self.solver = solver
-        self.classes = classes
-        self.tol = tol
-        self.max_iter = max_iter
+    C: float = np.inf
+    _: KW_ONLY
+    cov_type: str = "nonrobust"
+    clusters: str | None = None
+    site_effects: bool = False
+    solver: str = "newton"
+    classes: Sequence[Any] | None = None
+    tol: float = 1e-8
+    max_iter: int = 15
 
     def _needs_variation(self) -> bool:
         return self.C == np.inf

@@ -21,6 +21,7 @@ trials with binary outcome, Statistics in Medicine 20 (2001). Higgins and Thomps
 Quantifying heterogeneity in a meta-analysis, Statistics in Medicine 21 (2002).
 """
 
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, final
 
 import numpy as np
@@ -107,6 +108,7 @@ def own_logistic(
 
 
 @final
+@dataclass(eq=False, repr=False)
 class MetaAnalysis(FederatedEstimator):
     """The silos' own regressions combined by inverse variances, and the pooled one.
 
@@ -170,38 +172,32 @@ class MetaAnalysis(FederatedEstimator):
     unpooled.compare_with_meta_analysis : does so for a model.
     """
 
-    terms_: list[str]
-    response_: str
-    sites_: list[str]
-    fitted_: Bool[Array, " m"]
-    estimates_: Float[Array, "m c"]
-    standard_errors_: Float[Array, "m c"]
-    fixed_: Float[Array, " c"]
-    fixed_se_: Float[Array, " c"]
-    random_: Float[Array, " c"]
-    random_se_: Float[Array, " c"]
-    hartung_knapp_se_: Float[Array, " c"]
-    tau2_: Float[Array, " c"]
-    q_: Float[Array, " c"]
-    q_p_value_: Float[Array, " c"]
-    i2_: Float[Array, " c"]
-    pooled_: Float[Array, " c"]
-    pooled_se_: Float[Array, " c"]
-    pooled_dof_: float
+    terms_: list[str] = field(init=False)
+    response_: str = field(init=False)
+    sites_: list[str] = field(init=False)
+    fitted_: Bool[Array, " m"] = field(init=False)
+    estimates_: Float[Array, "m c"] = field(init=False)
+    standard_errors_: Float[Array, "m c"] = field(init=False)
+    fixed_: Float[Array, " c"] = field(init=False)
+    fixed_se_: Float[Array, " c"] = field(init=False)
+    random_: Float[Array, " c"] = field(init=False)
+    random_se_: Float[Array, " c"] = field(init=False)
+    hartung_knapp_se_: Float[Array, " c"] = field(init=False)
+    tau2_: Float[Array, " c"] = field(init=False)
+    q_: Float[Array, " c"] = field(init=False)
+    q_p_value_: Float[Array, " c"] = field(init=False)
+    i2_: Float[Array, " c"] = field(init=False)
+    pooled_: Float[Array, " c"] = field(init=False)
+    pooled_se_: Float[Array, " c"] = field(init=False)
+    pooled_dof_: float = field(init=False)
 
     _steps = (local_names, local_class_counts)
     _exhibits = meta_analysis_exhibits
 
-    def __init__(
-        self,
-        family: str = "gaussian",
-        *,
-        offset: str | None = None,
-        site_effects: bool = False,
-    ) -> None:
-        self.family = family
-        self.offset = offset
-        self.site_effects = site_effects
+    family: str = "gaussian"
+    _: KW_ONLY
+    offset: str | None = None
+    site_effects: bool = False
 
     def _citation(self) -> Citation:
         return Citation(

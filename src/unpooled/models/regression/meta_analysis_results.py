@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -63,85 +63,68 @@ def meta_analysis_exhibits(
 
 def _shown(model: "MetaAnalysis") -> Table:
     """Return estimates with their 95 % intervals, as they are printed."""
-    heads = [Column("Term")]
-    cells: list[list[str]] = []
+    cells: dict[Column, Any] = {Column("Term"): model.terms_}
     for method in ("pooled", "fixed", "hartung-knapp"):
-        estimate = {"pooled": model.pooled_, "fixed": model.fixed_}
         name = _NAMES[method].capitalize()
         if method == "hartung-knapp":
             name = "Random, Hartung-Knapp"
-        heads.append(Column(name, "figures", f"{method}_shown".replace("-", "_")))
-        cells.append(
-            [
-                "–"
-                if np.isnan(theta)
-                else f"{number(theta)} [{number(low)}, {number(high)}]"
-                for theta, (low, high) in zip(
-                    estimate.get(method, model.random_).tolist(),
-                    model.conf_int(method).tolist(),
-                    strict=True,
-                )
-            ]
-        )
-    heads += [Column("I²", "share", "i2"), Column("p", "p-value", "q_p_value")]
-    rows = zip(
-        model.terms_, *cells, model.i2_.tolist(), model.q_p_value_.tolist(), strict=True
-    )
-    return Table("combined", heads, list(rows), items="terms")
+        head = Column(name, "figures", f"{method}_shown".replace("-", "_"))
+        estimates, ends = _estimates(model, method), model.conf_int(method)
+        cells[head] = [
+            "–"
+            if np.isnan(theta)
+            else f"{number(theta)} [{number(low)}, {number(high)}]"
+            for theta, (low, high) in zip(
+                estimates.tolist(), ends.tolist(), strict=True
+            )
+        ]
+    return Table.of("combined", cells | _variation(model), items="terms")
 
 
 def _combined(model: "MetaAnalysis") -> Table:
-    heads = [Column("Term")]
-    cells: list[list[float]] = []
+    cells: dict[Column, Any] = {Column("Term"): model.terms_}
     for method, name in _NAMES.items():
         key = method.replace("-", "_")
         low, high = model.conf_int(method).T
+        head = f"{name}: 95 % from"
         if method != "hartung-knapp":
-            heads.append(Column(name.capitalize(), "number", key))
-            estimate = {"pooled": model.pooled_, "fixed": model.fixed_}
-            cells.append(estimate.get(method, model.random_).tolist())
-        head = "95 % from" if method != "hartung-knapp" else f"{name}: 95 % from"
-        heads += [
-            Column(head, "number", f"{key}_low"),
-            Column("to", "number", f"{key}_high"),
-        ]
-        cells += [low.tolist(), high.tolist()]
-    heads += [
-        Column("τ²", "number", "tau2"),
-        Column("I²", "share", "i2"),
-        Column("p", "p-value", "q_p_value"),
-    ]
-    cells += [a.tolist() for a in (model.tau2_, model.i2_, model.q_p_value_)]
-    rows = list(zip(model.terms_, *cells, strict=True))
-    return Table("meta_analysis", heads, rows, items="terms", place="files")
+            head = "95 % from"
+            cells[Column(name.capitalize(), "number", key)] = _estimates(model, method)
+        cells[Column(head, "number", f"{key}_low")] = low
+        cells[Column("to", "number", f"{key}_high")] = high
+    cells[Column("τ²", "number", "tau2")] = model.tau2_
+    cells |= _variation(model)
+    return Table.of("meta_analysis", cells, items="terms", place="files")
+
+
+def _estimates(model: "MetaAnalysis", method: str) -> Array:
+    own = {"pooled": model.pooled_, "fixed": model.fixed_}
+    return own.get(method, model.random_)
+
+
+def _variation(model: "MetaAnalysis") -> dict[Column, Array]:
+    """Return the columns on how much the silos' estimates vary."""
+    return {
+        Column("I²", "share", "i2"): model.i2_,
+        Column("p", "p-value", "q_p_value"): model.q_p_value_,
+    }
 
 
 def _sites(model: "MetaAnalysis") -> Table:
-    heads = (
-        Column("Term"),
-        Column("Silo"),
-        Column("Estimate", "number"),
-        Column("Standard error", "number"),
-        Column("Weight, fixed", "share", "weight_fixed"),
-        Column("Weight, random", "share", "weight_random"),
-    )
     with np.errstate(invalid="ignore"):
         v = model.standard_errors_**2
         fixed = _shares(1.0 / v)
         random = _shares(1.0 / (v + model.tau2_))
-    rows = [
-        (
-            term,
-            site,
-            *(
-                None if np.isnan(array[i, j]) else float(array[i, j])
-                for array in (model.estimates_, model.standard_errors_, fixed, random)
-            ),
-        )
-        for j, term in enumerate(model.terms_)
-        for i, site in enumerate(model.sites_)
-    ]
-    return Table("sites", heads, rows, items="estimates")
+    cells = {
+        # By term, and then by silo.
+        Column("Term"): np.repeat(model.terms_, len(model.sites_)),
+        Column("Silo"): np.tile(model.sites_, len(model.terms_)),
+        Column("Estimate", "number"): model.estimates_.T.ravel(),
+        Column("Standard error", "number"): model.standard_errors_.T.ravel(),
+        Column("Weight, fixed", "share", "weight_fixed"): fixed.T.ravel(),
+        Column("Weight, random", "share", "weight_random"): random.T.ravel(),
+    }
+    return Table.of("sites", cells, items="estimates")
 
 
 def _shares(weights: Float[Array, "m c"]) -> Float[Array, "m c"]:

@@ -48,8 +48,12 @@ def _coefficients(model: Any) -> Exhibit:
     names, functions = parameter_names(model), class_names(model)
     values = side_by_side(model, "coef_", "intercept_")
     has_errors, half = "coef_se_" in vars(model), np.zeros(0)
-    heads = [Column("Column"), Column("Coefficient", "number")]
-    parts = [values]
+    several = len(functions) > 1
+    of_class = {Column("Class"): np.repeat(functions, len(names))} if several else {}
+    cells = of_class | {
+        Column("Column"): np.tile(names, len(functions)),
+        Column("Coefficient", "number"): values.ravel(),
+    }
     if has_errors:
         se = side_by_side(model, "coef_se_", "intercept_se_")
         half = model.half_widths(_LEVEL)
@@ -57,27 +61,17 @@ def _coefficients(model: Any) -> Exhibit:
             statistics = values / se
         p = side_by_side(model, "p_values_", "intercept_p_value_")
         statistic = "t" if np.isfinite(model.dof_) else "z"
-        heads += [
-            Column("Standard error", "number"),
-            Column(statistic, "number", "statistic"),
-            Column("p", "p-value"),
-            Column("95 % from", "number", "low"),
-            Column("to", "number", "high"),
-        ]
-        parts += [se, statistics, p, values - half, values + half]
+        cells |= {
+            Column("Standard error", "number"): se.ravel(),
+            Column(statistic, "number", "statistic"): statistics.ravel(),
+            Column("p", "p-value"): p.ravel(),
+            Column("95 % from", "number", "low"): (values - half).ravel(),
+            Column("to", "number", "high"): (values + half).ravel(),
+        }
+    without_ratio = dict(cells)
     if ratio := _ratio(model):
-        name = ratio.lower().replace(" ", "_")
-        heads.append(Column(ratio, "number", name))
-        parts.append(_exponential(values))
-    several = len(functions) > 1
-    if several:
-        heads.insert(0, Column("Class"))
-    rows = [
-        (*([function] if several else []), name, *(part[i, j] for part in parts))
-        for i, function in enumerate(functions)
-        for j, name in enumerate(names)
-    ]
-    table = Table("coefficients", tuple(heads), rows, items="coefficients")
+        cells[Column(ratio, "number")] = _exponential(values).ravel()
+    table = Table.of("coefficients", cells, items="coefficients")
     tables = [table]
     if several:
         # A line for each column: the long table has room for two or three classes.
@@ -86,12 +80,9 @@ def _coefficients(model: Any) -> Exhibit:
     elif ratio and has_errors:
         # The ratios have a table of their own, with their intervals: pages and
         # terminals need them once.
-        narrow = [row[:-1] for row in rows]
         tables = [
             replace(table, place="files"),
-            replace(
-                table, name="shown", columns=heads[:-1], rows=narrow, place="pages"
-            ),
+            Table.of("shown", without_ratio, items="coefficients", place="pages"),
             _ratios(ratio, names, values[0], half[0]),
         ]
     return Exhibit("Coefficients", _sentences(model), tables, _forest(model, functions))
@@ -101,17 +92,18 @@ def _ratios(
     ratio: str, names: Sequence[str], values: Float[Array, " q"], half: Array
 ) -> Table:
     """Return exponentials of the columns' coefficients, with their intervals."""
-    heads = [
-        Column("Column"),
-        Column(ratio, "number", "ratio"),
-        Column("95 % from", "number", "low"),
-        Column("to", "number", "high"),
-    ]
-    parts = [_exponential(x) for x in (values, values - half, values + half)]
-    rows = [row for row in zip(names, *parts, strict=True) if row[0] != "intercept"]
-    name = ratio.lower().replace(" ", "_")
-    caption = f"{ratio} for one unit of the column"
-    return Table(name, tuple(heads), rows, caption, items="ratios")
+    some = [j for j, name in enumerate(names) if name != "intercept"]
+    return Table.of(
+        ratio.lower().replace(" ", "_"),
+        {
+            Column("Column"): [names[j] for j in some],
+            Column(ratio, "number", "ratio"): _exponential(values)[some],
+            Column("95 % from", "number", "low"): _exponential(values - half)[some],
+            Column("to", "number", "high"): _exponential(values + half)[some],
+        },
+        caption=f"{ratio} for one unit of the column",
+        items="ratios",
+    )
 
 
 def _by_class(
@@ -121,14 +113,16 @@ def _by_class(
     values: Float[Array, "c q"],
 ) -> list[Table]:
     """Return the coefficients with a column for each class."""
-    heads = [Column(name, "number", f"class_{name}") for name in functions]
     above = len(names) - len(columns)
+    cells = {
+        Column(name, "number", f"class_{name}"): own[above:]
+        for name, own in zip(functions, values, strict=True)
+    }
     return columns_by(
         "coefficients_by_class",
         columns,
-        heads,
-        values[:, above:].T,
-        first=("intercept", *values[:, 0].tolist()) if above else None,
+        cells,
+        above=("intercept", *values[:, 0].tolist()) if above else None,
         caption="Coefficients by class",
     )
 

@@ -126,7 +126,7 @@ class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstim
         Names of the views' columns.
     """
 
-    scale: bool | None
+    scale: Any
     scores: str | None
     n_components: int
     # The parameter of `CCA`; partial least squares has none.

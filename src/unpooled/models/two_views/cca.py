@@ -25,7 +25,8 @@ Lv et al., One-Shot Distributed Generalized Eigenvalue Problem (DGEP), 2022, Alg
 """
 
 from collections.abc import Mapping
-from typing import Any, final
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, ClassVar, final
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -71,6 +72,7 @@ _PAIRING = {"exact": "auto", "gram": "direct", "krylov": "krylov"}
 
 
 @final
+@dataclass(eq=False, repr=False)
 class CCA(Predicting):
     """Canonical correlation analysis over a federation: the pooled answer.
 
@@ -221,15 +223,15 @@ class CCA(Predicting):
     sklearn.cross_decomposition.CCA : its twin on pooled rows.
     """
 
-    canonical_correlations_: Float[Array, " k"]
-    canonical_correlations_se_: Float[Array, " k"]
-    canonical_correlations_se_normal_: Float[Array, " k"]
-    eigenvalues_: Float[Array, " k"]
-    all_correlations_: Float[Array, " l"]
-    x_weights_: Float[Array, "p k"]
-    y_weights_: Float[Array, "q k"]
+    canonical_correlations_: Float[Array, " k"] = field(init=False)
+    canonical_correlations_se_: Float[Array, " k"] = field(init=False)
+    canonical_correlations_se_normal_: Float[Array, " k"] = field(init=False)
+    eigenvalues_: Float[Array, " k"] = field(init=False)
+    all_correlations_: Float[Array, " l"] = field(init=False)
+    x_weights_: Float[Array, "p k"] = field(init=False)
+    y_weights_: Float[Array, "q k"] = field(init=False)
 
-    _estimates: Mapping[str, int | None] = {
+    _estimates: ClassVar[Mapping[str, int | None]] = {
         "canonical_correlations_": None,
         "x_weights_": 1,
         "y_weights_": 1,
@@ -260,34 +262,19 @@ class CCA(Predicting):
     )
     _exhibits = cca_exhibits
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        scale: bool | None = None,
-        solver: str = "exact",
-        regularisation: float = 0.0,
-        criterion: str = "maxvar",
-        ridge: float | None = None,
-        factors: bool | int = False,
-        max_iter: int = 10,
-        init: Any = None,
-        scores: str | None = "coordinator",
-        standard_errors: bool = False,
-        random_state: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.scale = scale
-        self.solver = solver
-        self.regularisation = regularisation
-        self.criterion = criterion
-        self.ridge = ridge
-        self.factors = factors
-        self.max_iter = max_iter
-        self.init = init
-        self.scores = scores
-        self.standard_errors = standard_errors
-        self.random_state = random_state
+    n_components: int = 2
+    _: KW_ONLY
+    scale: bool | None = None
+    solver: str = "exact"
+    regularisation: float = 0.0
+    criterion: str = "maxvar"
+    ridge: float | None = None
+    factors: bool | int = False
+    max_iter: int = 10
+    init: Any = None
+    scores: str | None = "coordinator"
+    standard_errors: bool = False
+    random_state: int | None = None
 
     def _needs_variation(self) -> bool:
         # On a column partition the solvers find the span of the columns first.

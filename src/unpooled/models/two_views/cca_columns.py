@@ -36,6 +36,7 @@ from unpooled.linalg.eigen import symmetric_eigenpairs
 from unpooled.linalg.krylov import block_width, leading_ritz_pairs
 from unpooled.linalg.whitening import ridge_weights, ridge_whitened
 from unpooled.models.moments import complete
+from unpooled.models.parameter_checks import whole_number
 from unpooled.models.two_views.pls_columns import first_directions
 from unpooled.protocol.bounds import CauchySchwarz, Trace
 from unpooled.protocol.step import kept, public, release, stays, summed
@@ -231,11 +232,8 @@ def shared_component_count(k: Any, widths: Sequence[int], N: int, c: float) -> i
         without regularisation, there are columns enough for correlations of 1.
     """
     most = min(*widths, N - 1)
-    if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= most:
-        raise DataError(
-            f"n_components={k!r}; choose a whole number from 1 to {most}, the fewest "
-            f"columns of a party, or N - 1."
-        )
+    why = ", the fewest columns of a party, or N - 1"
+    k = whole_number("n_components", k, most=most, why=why)
     # Column spaces in N - 1 dimensions have at least so many in common, whatever the
     # columns are.
     shared = sum(widths) - (len(widths) - 1) * (N - 1)
@@ -245,4 +243,4 @@ def shared_component_count(k: Any, widths: Sequence[int], N: int, c: float) -> i
             f"be had from anything, and which are found is arbitrary. Choose a "
             f"regularisation, 0.1 for instance, or leave columns out with select."
         )
-    return int(k)
+    return k

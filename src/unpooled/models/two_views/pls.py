@@ -18,7 +18,8 @@ Lv et al., One-Shot Distributed Generalized Eigenvalue Problem (DGEP), 2022, sec
 
 import abc
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, final
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
@@ -44,6 +45,7 @@ WEGELIN = (
 )
 
 
+@dataclass(eq=False, repr=False)
 class PartialLeastSquares(TwoViews):
     """Parameters of partial least squares, and the fit of two parties' columns.
 
@@ -51,7 +53,7 @@ class PartialLeastSquares(TwoViews):
     (`PLSCanonical`), or the first (`PLSRegression`).
     """
 
-    _estimates: Mapping[str, int | None] = {
+    _estimates: ClassVar[Mapping[str, int | None]] = {
         "score_correlations_": None,
         "x_weights_": 1,
         "y_weights_": 1,
@@ -72,26 +74,16 @@ class PartialLeastSquares(TwoViews):
     )
     _exhibits = pls_exhibits
     # The views from which the scores of a pair are removed before the next one.
-    _deflates: Literal["neither", "both", "first"] = "neither"
+    _deflates: ClassVar[Literal["neither", "both", "first"]] = "neither"
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        scale: bool = True,
-        solver: str = "auto",
-        tol: float = 1e-9,
-        max_iter: int = 100,
-        scores: str | None = "coordinator",
-        random_state: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.scale = scale
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.scores = scores
-        self.random_state = random_state
+    n_components: int = 2
+    _: KW_ONLY
+    scale: bool = True
+    solver: str = "auto"
+    tol: float = 1e-9
+    max_iter: int = 100
+    scores: str | None = "coordinator"
+    random_state: int | None = None
 
     @property
     def _scaled(self) -> str:

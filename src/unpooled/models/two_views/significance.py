@@ -1,13 +1,14 @@
 """Tests of canonical correlations against zero: Wilks' lambda, Bartlett's test."""
 
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import scipy.stats
 
 from unpooled.arrays import Array, Float
 from unpooled.results.exhibits import Column, Exhibit, Table
+from unpooled.results.fitted_attributes import ordinals
 from unpooled.results.summary import Summary, Tabular
 
 HYPOTHESIS = (
@@ -46,27 +47,21 @@ class CanonicalTest(Tabular):
 
     def summary(self) -> Summary:
         """Return the test as a table."""
-        heads = (Column("Pair"), *columns_of_test())
-        names = [f"{j + 1}" for j in range(len(self.wilks))]
-        table = Table("significance", heads, list(zip(names, *self.cells, strict=True)))
+        table = Table.of("significance", self.cells)
         exhibit = Exhibit("Canonical correlations", HYPOTHESIS, [table])
         return Summary("Tests of canonical correlations", [exhibit])
 
     @property
-    def cells(self) -> tuple[Array, ...]:
-        """The values of the columns of `columns_of_test`."""
-        return (self.correlations, self.wilks, self.statistic, self.dof, self.p_value)
-
-
-def columns_of_test() -> tuple[Column, ...]:
-    """Return the columns of a table of the test."""
-    return (
-        Column("Correlation", "number", bar=True),
-        Column("Wilks’ lambda", "number"),
-        Column("Bartlett’s statistic", "number"),
-        Column("Degrees of freedom", "df"),
-        Column("p-value", "p-value"),
-    )
+    def cells(self) -> dict[Column, Any]:
+        """The columns of a table of the test, with their values."""
+        return {
+            Column("Pair"): ordinals(len(self.wilks)),
+            Column("Correlation", "number", bar=True): self.correlations,
+            Column("Wilks’ lambda", "number"): self.wilks,
+            Column("Bartlett’s statistic", "number"): self.statistic,
+            Column("Degrees of freedom", "df"): self.dof,
+            Column("p-value", "p-value"): self.p_value,
+        }
 
 
 def bartlett(r: Float[Array, " l"], N: int, p: int, q: int) -> CanonicalTest:

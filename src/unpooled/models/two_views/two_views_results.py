@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from unpooled.arrays import Array, Bool, Float, Int
-from unpooled.models.two_views.significance import HYPOTHESIS, columns_of_test
+from unpooled.models.two_views.significance import HYPOTHESIS
 from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, Table
 from unpooled.results.fitted_attributes import (
-    MOST_ACROSS,
-    by_component,
+    by_column,
     columns_by,
+    fitting,
     numbered,
+    ordinals,
 )
-from unpooled.results.formats import counted, left_out, listed
-from unpooled.results.plots import charts, importance_plots, scatter_plots
+from unpooled.results.formats import counted, listed
+from unpooled.results.plots import charts, scatter_plots
 from unpooled.results.plots.drawing import short
 
 if TYPE_CHECKING:
@@ -76,62 +77,63 @@ def _regresses(model: Any) -> bool:
 def _canonical(model: "CCA") -> Exhibit:
     r = np.asarray(model.canonical_correlations_)
     text = "Correlation between the scores of the two views, pair by pair."
-    heads = [Column("Pair"), Column("Correlation", "number", bar=True)]
-    rows: list[Any] = [(f"{j + 1}", value) for j, value in enumerate(r)]
+    cells = _numbered_correlations(r)
     if "all_correlations_" in vars(model):
         test = model.significance()
-        heads = [Column("Pair"), *columns_of_test()]
-        names = [f"{j + 1}" for j in range(len(test.wilks))]
-        rows = list(zip(names, *test.cells, strict=True))
+        pair, correlation, *tested = test.cells.items()
         text += f" {HYPOTHESIS}"
+        errors = {}
         if "canonical_correlations_se_normal_" in vars(model):
-            text += f" {_add_errors(model, heads, rows)}"
-        if len(rows) > len(r):
+            errors = _errors(model, len(test.wilks))
+            text += (
+                " Standard errors (SE) are for correlations that differ from each "
+                "other and from 0; those of normal theory assume normality."
+            )
+        cells = dict([pair, correlation, *errors.items(), *tested])
+        if len(test.wilks) > len(r):
             text += f" The model keeps the first {counted(len(r), 'pair')}."
-    table = Table("correlations", heads, rows, items="pairs")
+    table = Table.of("correlations", cells, items="pairs")
     return _drawn_correlations("Canonical correlations", text, table)
 
 
-def _add_errors(model: "CCA", heads: list[Column], rows: list[Any]) -> str:
-    """Add standard errors behind the correlations; return what they assume."""
+def _numbered_correlations(r: Any) -> dict[Column, Any]:
+    """Return the first columns of a table of correlations, pair by pair."""
+    return {
+        Column("Pair"): ordinals(len(r)),
+        Column("Correlation", "number", bar=True): r,
+    }
+
+
+def _errors(model: "CCA", n_pairs: int) -> dict[Column, Any]:
+    """Return standard errors of the correlations, of the pairs that the model keeps."""
     of_fit = {
         Column("SE", "number"): vars(model).get("canonical_correlations_se_"),
         Column("SE (normal)", "number"): model.canonical_correlations_se_normal_,
     }
-    known = {head: errors for head, errors in of_fit.items() if errors is not None}
-    for at, (head, errors) in enumerate(known.items(), 2):
-        heads.insert(at, head)
-        # The pairs that the model keeps have them.
-        cells = [*errors.tolist(), *[None] * (len(rows) - len(errors))]
-        rows[:] = [
-            (*row[:at], cell, *row[at:]) for row, cell in zip(rows, cells, strict=True)
-        ]
-    return (
-        "Standard errors (SE) are for correlations that differ from each other and "
-        "from 0; those of normal theory assume normality."
-    )
+    return {
+        head: [*errors.tolist(), *[None] * (n_pairs - len(errors))]
+        for head, errors in of_fit.items()
+        if errors is not None
+    }
 
 
 def _scores(model: Any) -> Exhibit:
     """Return how scores of both views are related, and what components explain."""
-    heads = [Column("Pair"), Column("Correlation", "number", bar=True)]
-    r = np.asarray(model.score_correlations_)
-    cells = [[f"{j + 1}" for j in range(len(r))], r]
+    cells = _numbered_correlations(model.score_correlations_)
     text = "Correlation between the scores of the two views, pair by pair."
     if "x_explained_variance_ratio_" in vars(model):
         x, y = model.x_explained_variance_ratio_, model.y_explained_variance_ratio_
-        heads += [
-            Column("Share of predictors", "share", "x_share"),
-            Column("Cumulative", "share", "x_cumulative"),
-            Column("Share of responses", "share", "y_share"),
-            Column("Cumulative", "share", "y_cumulative"),
-        ]
-        cells += [x, np.cumsum(x), y, np.cumsum(y)]
+        cells |= {
+            Column("Share of predictors", "share", "x_share"): x,
+            Column("Cumulative", "share", "x_cumulative"): np.cumsum(x),
+            Column("Share of responses", "share", "y_share"): y,
+            Column("Cumulative", "share", "y_cumulative"): np.cumsum(y),
+        }
         text += (
             " Shares are those of the variance of the predictors and of the responses "
             "that each component explains."
         )
-    table = Table("correlations", heads, list(zip(*cells, strict=True)), items="pairs")
+    table = Table.of("correlations", cells, items="pairs")
     return _drawn_correlations("Correlations of the scores", text, table)
 
 
@@ -152,15 +154,14 @@ def _prediction(model: Any) -> list[Exhibit]:
     """Return how well each response is predicted, where the model predicts."""
     if "r2_" not in vars(model):
         return []
-    table = Table(
+    table = Table.of(
         "responses",
-        (
-            Column("Response"),
-            Column("R²", "number", "r2", bar=True),
-            Column("RMSE", "number", "rmse"),
-            Column("Mean", "number"),
-        ),
-        list(zip(model.y_columns_, model.r2_, model.rmse_, model.y_mean_, strict=True)),
+        {
+            Column("Response"): model.y_columns_,
+            Column("R²", "number", "r2", bar=True): model.r2_,
+            Column("RMSE", "number", "rmse"): model.rmse_,
+            Column("Mean", "number"): model.y_mean_,
+        },
         items="responses",
     )
     text = (
@@ -184,16 +185,10 @@ def _prediction(model: Any) -> list[Exhibit]:
 def _importance(model: Any) -> list[Exhibit]:
     if "vip_" not in vars(model):
         return []
-    vip, names = model.vip_, [str(name) for name in model.x_columns_]
-    order = np.argsort(-vip, kind="stable")
-    table = Table(
-        "vip",
-        (Column("Column"), Column("VIP", "number", "vip")),
-        [(names[int(j)], vip[j]) for j in order],
-        items="columns",
-        which="most important",
-    )
-    top = order[:MOST_ROWS]
+    order = np.argsort(-model.vip_, kind="stable")
+    vip, names = model.vip_[order], [str(model.x_columns_[int(j)]) for j in order]
+    cells = {Column("VIP", "number", "vip"): vip}
+    table = by_column("vip", names, cells, which="most important")
     text = (
         "Variable importance in projection (VIP): how much each predictor contributes "
         "to the components, each weighted by what it explains of the responses. The "
@@ -203,9 +198,9 @@ def _importance(model: Any) -> list[Exhibit]:
     picture = Picture(
         "vip",
         "Variable importance in projection",
-        f"Bars of importance; the largest is {vip[top[0]]:.2f} of "
-        f"{names[int(top[0])]}. The numbers are in the table below.",
-        partial(importance_plots.importance, vip[top], [names[int(j)] for j in top]),
+        f"Bars of importance; the largest is {vip[0]:.2f} of {names[0]}. The numbers "
+        f"are in the table below.",
+        partial(charts.importance, vip[:MOST_ROWS], names[:MOST_ROWS]),
         (table.name,),
     )
     return [Exhibit("Importance of columns", text, [table], picture)]
@@ -223,13 +218,10 @@ def _coefficients(model: Any) -> list[Exhibit]:
         "A prediction is the intercept plus each column times its coefficient, in the "
         "columns’ own units. "
     )
-    tables = columns_by(
-        "coefficients",
-        names,
-        [Column(name, "number", f"response_{name}") for name in responses],
-        model.coef_.T,
-        first=("(intercept)", *intercept),
-    )
+    heads = [Column(name, "number", f"response_{name}") for name in responses]
+    cells = dict(zip(heads, model.coef_, strict=True))
+    above = ("(intercept)", *intercept)
+    tables = columns_by("coefficients", names, cells, above=above)
     drawn, table = model.coef_, "coefficients"
     if (model.x_std_ != 1).any():
         drawn = model.coef_ * model.x_std_ / model.y_std_[:, None]
@@ -238,13 +230,8 @@ def _coefficients(model: Any) -> list[Exhibit]:
             "Standardised coefficients are per standard deviation of the column, in "
             "standard deviations of the response: their sizes can be compared."
         )
-        tables += columns_by(
-            "standardised_coefficients",
-            names,
-            [Column(name, "number", f"response_{name}") for name in responses],
-            drawn.T,
-            caption="Standardised",
-        )
+        cells = dict(zip(heads, drawn, strict=True))
+        tables += columns_by(table, names, cells, caption="Standardised")
     shown = min(len(responses), _MOST_RESPONSES)
     order = np.argsort(-np.abs(drawn[:shown]).max(axis=0), kind="stable")[:MOST_ROWS]
     if shown < len(responses) or len(order) < len(names):
@@ -297,12 +284,10 @@ def _of_both_views(
     tables: list[Table] = []
     for side, view in (("x", "First"), ("y", "Second")):
         if (values := vars(model).get(f"{side}_{kind}_")) is not None:
-            k = values.shape[1]
             tables += columns_by(
                 f"{side}_{kind}",
                 [str(name) for name in getattr(model, f"{side}_columns_")],
-                numbered(k, "number", "component"),
-                values,
+                numbered(values),
                 caption=f"{view} view",
                 place=place,
             )
@@ -326,8 +311,13 @@ def _generalised(model: "CCA") -> Exhibit:
         f"How strongly the scores of all parties are correlated with each other. "
         f"{_EIGENVALUES[model.criterion]}."
     )
-    table = by_component(
-        "eigenvalues", "Eigenvalue", model.eigenvalues_, first="Scores"
+    table = Table.of(
+        "eigenvalues",
+        {
+            Column("Scores"): ordinals(len(model.eigenvalues_)),
+            Column("Eigenvalue", "number"): model.eigenvalues_,
+        },
+        items="components",
     )
     return Exhibit("Generalised correlations", text, [table])
 
@@ -342,24 +332,18 @@ def _column_correlations(model: Any) -> list[Exhibit]:
     first = np.arange(len(names)) < len(model.x_columns_)
     order = _farthest(values, first)
     k, score = values.shape[1], "x-score" if _regresses(model) else "pair"
+    key = score.replace("-", "_")
     heads = [
-        Column(
-            f"{score.capitalize()} {j + 1}",
-            "signed",
-            f"{score.replace('-', '_')}_{j + 1}",
-        )
-        for j in range(k)
+        Column(f"{score.capitalize()} {j}", "signed", f"{key}_{j}") for j in ordinals(k)
     ]
-    table = Table(
+    table = by_column(
         "column_correlations",
-        (Column("Column"), Column("View"), *heads),
-        [(names[int(j)], "first" if first[j] else "second", *values[j]) for j in order],
-        items="columns",
+        [names[int(j)] for j in order],
+        {Column("View"): np.where(first, "first", "second")[order]}
+        | dict(zip(heads, values[order].T, strict=True)),
         which="largest of both views",
     )
-    shown = min(k, MOST_ACROSS)
-    note = left_out(shown, k, f"{score}s", "first")
-    tables = table.excerpt(columns=range(2 + shown), note=note) if note else [table]
+    tables = fitting(table, range(2, 2 + k), f"{score}s")
     tables += _cross_correlations(model)
     whose = (
         "the scores of the first view, from which the second is predicted"
@@ -429,12 +413,10 @@ def _cross_correlations(model: Any) -> list[Table]:
     for side, other in (("x", "second"), ("y", "first")):
         values = vars(model).get(f"{side}_cross_correlations_")
         if values is not None:
-            heads = numbered(values.shape[1], "signed", "pair")
             found += columns_by(
                 f"{side}_cross_correlations",
                 [str(name) for name in getattr(model, f"{side}_columns_")],
-                heads,
-                values,
+                numbered(values, "signed", "pair"),
                 caption=f"Correlations with the scores of the {other} view",
                 place="files",
             )

@@ -8,6 +8,7 @@ import numpy as np
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
+from unpooled.models.parameter_checks import check_choice, whole_number
 from unpooled.protocol.step import public
 from unpooled.protocol.topology import NAMES
 
@@ -83,22 +84,15 @@ def check_options(model: Any, N: int) -> None:
     """Raise DataError for parameters of VFedPCA or VFedAKPCA outside their ranges."""
     check_choices(model, _CHOICES)
     _check_topology(model)
-    for name, most in (("n_components", N), ("local_iterations", 0), ("rounds", 0)):
-        value = getattr(model, name)
-        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-        if not whole or value < 1 or (most and value > most):
-            up_to = f" to {most}" if most else " up"
-            raise DataError(f"{name}={value!r}; choose a whole number from 1{up_to}.")
+    whole_number("n_components", model.n_components, most=N)
+    whole_number("local_iterations", model.local_iterations)
+    whole_number("rounds", model.rounds)
 
 
 def check_choices(model: Any, choices: Mapping[str, Sequence[str]]) -> None:
     """Refuse parameters whose values are not among their choices."""
     for name, allowed in choices.items():
-        if getattr(model, name) not in allowed:
-            raise DataError(
-                f"{name}={getattr(model, name)!r}; choose "
-                f"{' or '.join(map(repr, allowed))}."
-            )
+        check_choice(name, getattr(model, name), allowed)
 
 
 def _check_topology(model: Any) -> None:

@@ -9,6 +9,7 @@ from unpooled.arrays import Array, Bool, Float
 from unpooled.linalg.generalized_eigen import span_angles
 from unpooled.models.pca.pca_results import loadings
 from unpooled.results.exhibits import Column, Exhibit, Table
+from unpooled.results.fitted_attributes import ordinals
 from unpooled.results.formats import counted, per_cent
 
 if TYPE_CHECKING:
@@ -43,8 +44,10 @@ def vertical_pca_exhibits(
         f"columns together. "
     )
     variance = np.asarray(model.explained_variance_, float)
-    names = [f"{i + 1}" for i in range(len(variance))]
-    heads, values = [Column("Variance", "number")], [variance.tolist()]
+    cells = {
+        Column("Component"): ordinals(len(variance)),
+        Column("Variance", "number"): variance,
+    }
     if exact is None:
         text += (
             "How far it is from them is not known: neither they nor the total variance "
@@ -66,30 +69,25 @@ def vertical_pca_exhibits(
             f"variance together than as many principal components, and the first has "
             f"{per_cent(float(share[0]))} of that of the first component."
         )
-        heads += [
-            Column("Variance, PCA", "number"),
-            Column("Cumulative share of PCA’s", "share", "cumulative_share_of_pca"),
-            Column("Share of the total", "share", "share_of_total"),
-        ]
         ratio = np.asarray(exact.explained_variance_ratio_, float)
         total = float(exact.explained_variance_[0] / ratio[0])
-        values += [best.tolist(), share.tolist()]
-        values.append((variance / total).tolist())
+        of_best = Column(
+            "Cumulative share of PCA’s", "share", "cumulative_share_of_pca"
+        )
+        cells |= {
+            Column("Variance, PCA", "number"): best,
+            of_best: share,
+            Column("Share of the total", "share", "share_of_total"): variance / total,
+        }
         if "components_" in vars(model) and "components_" in vars(exact):
             angles = np.full(len(variance), np.nan)
             angles[:k] = span_angles(model.components_[:k].T, exact.components_[:k].T)
-            heads.append(Column("Angle, degrees", "number", "angle"))
-            values.append(angles.tolist())
+            cells[Column("Angle, degrees", "number", "angle")] = angles
             text += (
                 " The angle is the largest principal angle between the span of the "
                 "loadings up to each direction and that of the components."
             )
-    table = Table(
-        "variances",
-        (Column("Component"), *heads),
-        list(zip(names, *values, strict=True)),
-        items="components",
-    )
+    table = Table.of("variances", cells, items="components")
     exhibits = [Exhibit("Variance along merged directions", text, [table])]
     if "components_" in vars(model):
         exhibits += loadings(model.components_, columns)

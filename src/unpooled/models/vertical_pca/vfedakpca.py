@@ -19,6 +19,7 @@ minus sign in its (12), the sigmoid kernel, is a slip. It centres no kernel matr
 authors' code double-centres each, and so it is here.
 """
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, final
 
 import numpy as np
@@ -137,6 +138,7 @@ def local_kernel_scores(
 
 
 @final
+@dataclass(eq=False, repr=False)
 class VFedAKPCA(MergedDirections):
     """The published approximation of kernel PCA over silos with columns of one people.
 
@@ -210,40 +212,22 @@ class VFedAKPCA(MergedDirections):
 
     _local, _neighbour = local_kernel_direction, neighbour_kernel_direction
 
-    def __init__(
-        self,
-        n_components: int = 1,
-        *,
-        kernel: str = "rbf",
-        gamma: float | None = None,
-        coef0: float = 1.0,
-        project: str = "features",
-        rounds: int = 1,
-        weight_scaling: bool = False,
-        weights: str = "eigenvalue",
-        align_signs: bool = False,
-        topology: Any = "server",
-        centre: str = "none",
-        local_iterations: int = 10,
-        warm_start: bool = True,
-        init: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.kernel = kernel
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.project = project
-        self.local_iterations = local_iterations
-        self.rounds = rounds
-        self.warm_start = warm_start
-        self.weight_scaling = weight_scaling
-        self.topology = topology
-        self.centre = centre
-        self.align_signs = align_signs
-        self.weights = weights
-        self.init = init
-        self.random_state = random_state
+    n_components: int = 1
+    _: KW_ONLY
+    kernel: str = "rbf"
+    gamma: float | None = None
+    coef0: float = 1.0
+    project: str = "features"
+    rounds: int = 1
+    weight_scaling: bool = False
+    weights: str = "eigenvalue"
+    align_signs: bool = False
+    topology: Any = "server"
+    centre: str = "none"
+    local_iterations: int = 10
+    warm_start: bool = True
+    init: Any = None
+    random_state: Any = None
 
     def _citation(self) -> Citation:
         return Citation(

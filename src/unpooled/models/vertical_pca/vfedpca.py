@@ -20,6 +20,7 @@ draws a start for each silo; here they share one. It merges one direction; defla
 an addition.
 """
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, final
 
 import numpy as np
@@ -116,6 +117,7 @@ def neighbour_direction(
 
 
 @final
+@dataclass(eq=False, repr=False)
 class VFedPCA(MergedDirections):
     """VFedPCA, the published approximation of PCA on a column partition.
 
@@ -204,32 +206,18 @@ class VFedPCA(MergedDirections):
 
     _local, _neighbour = local_direction, neighbour_direction
 
-    def __init__(
-        self,
-        n_components: int = 1,
-        *,
-        local_iterations: int = 10,
-        rounds: int = 10,
-        warm_start: bool = True,
-        weight_scaling: bool = False,
-        topology: Any = "server",
-        centre: str = "columns",
-        align_signs: bool = False,
-        weights: str = "eigenvalue",
-        init: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.local_iterations = local_iterations
-        self.rounds = rounds
-        self.warm_start = warm_start
-        self.weight_scaling = weight_scaling
-        self.topology = topology
-        self.centre = centre
-        self.align_signs = align_signs
-        self.weights = weights
-        self.init = init
-        self.random_state = random_state
+    n_components: int = 1
+    _: KW_ONLY
+    local_iterations: int = 10
+    rounds: int = 10
+    warm_start: bool = True
+    weight_scaling: bool = False
+    topology: Any = "server"
+    centre: str = "columns"
+    align_signs: bool = False
+    weights: str = "eigenvalue"
+    init: Any = None
+    random_state: Any = None
 
     def _citation(self) -> Citation:
         return Citation(

@@ -296,15 +296,37 @@ def round_mark(limit: float) -> float:
 
 def weights(values: Float[Array, " p"], columns: Sequence[str]) -> "Figure":
     """Draw one bar for each column's weight, from the top."""
-    height = 62 + 17 * len(values)
-    figure, axes = drawing(height=height, left=186, right=14, top=6, bottom=46)
-    place = np.arange(len(values))
-    axes.barh(place, values, height=0.62, color=ACCENT)
+    figure, axes = drawing(**_lines_below(len(values)))
+    axes.barh(np.arange(len(values)), values, height=0.62, color=ACCENT)
     axes.set_ylim(len(values) - 0.4, -0.6)
-    names = [short(column, 26) for column in columns]
-    axes.set_yticks(place, names, parse_math=False)
-    axes.grid(axis="x", color=INK, alpha=0.13, linewidth=0.8)
+    _name_lines(axes, columns)
     axes.set_xlabel("weight", color=INK, labelpad=6)
+    return figure
+
+
+def importance(values: Float[Array, " p"], columns: Sequence[str]) -> "Figure":
+    """Draw one bar for each column's importance, from the top, and a line at 1.
+
+    1 is the value that all would have if they were alike.
+    """
+    figure, axes = drawing(**_lines_below(len(values), top=26))
+    place = np.arange(len(values))
+    # Bars below the line are paler, so that the two differ without colours.
+    for bold in (True, False):
+        part = (values >= 1) == bold
+        axes.barh(
+            place[part], values[part], height=0.62, color=ACCENT,
+            alpha=1.0 if bold else 0.45,
+        )  # fmt: skip
+    axes.axvline(1.0, color=SECOND, linewidth=1.1, linestyle="--")
+    axes.annotate(
+        "average", (1.0, -0.6), (0, 5), textcoords="offset points",
+        ha="center", va="bottom", color=SECOND,
+    )  # fmt: skip
+    axes.set_xlim(0, 1.06 * max(float(values.max(initial=0.0)), 1.1))
+    axes.set_ylim(len(values) - 0.4, -0.6)
+    _name_lines(axes, columns)
+    axes.set_xlabel("importance (VIP)", color=INK, labelpad=6)
     return figure
 
 
@@ -318,14 +340,22 @@ def shares_between_silos(model: Any, prefix: str) -> "Figure":
     prefix : str
         "" for columns, "component_" for components.
     """
-    count = len(getattr(model, f"{prefix}eta_squared_"))
-    height = 62 + 17 * min(count, _MOST_SITES)
-    figure, axes = drawing(height=height, left=124, right=14, top=6, bottom=46)
-    shown = model.draw(axes, prefix, INK, SECOND, ACCENT)
-    place = np.arange(len(shown))
-    axes.set_yticks(place, [short(name, 17) for name in shown], parse_math=False)
-    axes.grid(axis="x", color=INK, alpha=0.13, linewidth=0.8)
+    count = min(len(getattr(model, f"{prefix}eta_squared_")), _MOST_SITES)
+    figure, axes = drawing(**_lines_below(count, left=124))
+    _name_lines(axes, model.draw(axes, prefix, INK, SECOND, ACCENT), 17)
     return figure
+
+
+def _lines_below(count: int, left: int = 186, top: int = 6) -> dict[str, int]:
+    """Return height and margins of a picture with a line for each of some names."""
+    height = 56 + top + 17 * count
+    return {"height": height, "left": left, "right": 14, "top": top, "bottom": 46}
+
+
+def _name_lines(axes: "Axes", names: Sequence[str], letters: int = 26) -> None:
+    shown = [short(name, letters) for name in names]
+    axes.set_yticks(range(len(shown)), shown, parse_math=False)
+    axes.grid(axis="x", color=INK, alpha=0.13, linewidth=0.8)
 
 
 def objective(values: Float[Array, " t"]) -> "Figure":
