@@ -121,7 +121,7 @@ def brought_together(
         A secret order of the rows.
     """
     blocks, place = blocks.copy(), np.argsort(order)
-    free = ~rare.any(axis=1)
+    free = np.asarray(~rare.any(axis=1))
     n_blocks = int(blocks.max(initial=0)) + 1
     for column in rare.T[:_MOST_RARE]:
         rows = sorted(np.flatnonzero(column).tolist(), key=lambda row: place[row])
