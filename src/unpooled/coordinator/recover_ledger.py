@@ -8,11 +8,11 @@ ledger is again a complete record of what left the silos.
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import replace
 
 from unpooled.coordinator.channel import Send
 from unpooled.errors import AggregationError, StudyError
 from unpooled.ledger import VISIBILITIES, Ledger, Release
+from unpooled.ledger.lines import changed
 from unpooled.protocol.ledger_lines import LINES_OF_A_REPLY
 from unpooled.protocol.message import Message
 from unpooled.secure.keys.roster import Roster
@@ -79,7 +79,7 @@ def recover(
         earliest = min(heads.values(), key=lambda line: line.round)
         same = [p for p, line in heads.items() if _body(line) == _body(earliest)]
         seals = {party: queues[party].popleft().seals[party] for party in same}
-        ledger.append(replace(earliest, parties=tuple(same)), seals)
+        ledger.append(changed(earliest, parties=tuple(same)), seals)
         last = max(last, earliest.round)
     return last
 

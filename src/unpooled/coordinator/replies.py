@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import final
 
 from unpooled.coordinator.channel import Channel
 from unpooled.errors import RULES, AggregationError, DataError, ReleaseRefusedError
 from unpooled.ledger import Ledger, Release, Seal
+from unpooled.ledger.lines import changed
 from unpooled.protocol.block_levels import held
 from unpooled.protocol.library_build import is_allowed, library_build
 from unpooled.protocol.matching_stages import STAGES
@@ -214,7 +215,7 @@ def log_lines(
         parties = tuple(party for party in released if party in line.parties)
         if parties:
             line_seals = {party: seals[party][number] for party in parties}
-            ledger.append(replace(line, parties=parties), line_seals)
+            ledger.append(changed(line, parties=parties), line_seals)
     if problem:
         raise problem
     return released

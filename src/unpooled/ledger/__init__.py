@@ -7,7 +7,6 @@ coordinator cannot write a new chain either.
     line t: body_t ── hash_t = SHA-256(hash_{t-1} ‖ body_t) ── seals {party: signature}
 """
 
-import dataclasses
 import hashlib
 import json
 from collections import Counter
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any, final, overload
 
 from unpooled.errors import StudyError
 from unpooled.ledger.json_text import from_json
-from unpooled.ledger.lines import VISIBILITIES, Release, Seal, canonical
+from unpooled.ledger.lines import VISIBILITIES, Release, Seal, canonical, changed
 from unpooled.ledger.notebook import data_frame, html_table
 
 if TYPE_CHECKING:
@@ -127,7 +126,7 @@ class Ledger(Sequence[Release]):
         records = {party: seal.as_record() for party, seal in seals.items()}
         record = line.as_record() | {"time": time, "seals": records}
         head = _chained(self._head(), record)
-        line = dataclasses.replace(line, time=time, hash=head, seals=dict(seals))
+        line = changed(line, time=time, hash=head, seals=dict(seals))
         self._lines.append(line)
         return line
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from unpooled.arrays import Array
 from unpooled.ledger import Release
+from unpooled.ledger.lines import changed
 from unpooled.protocol.following import WORDS
 from unpooled.protocol.neighbour_messages import Sealed, sealed_size
 from unpooled.protocol.privacy_cost import cost
@@ -103,7 +104,7 @@ def ledger_lines(
     turns = 1 if computation is None else computation.rounds(n_computing)
     last, source = lines[-1]
     later = range(request.round + 1, request.round + turns)
-    return [*lines, *((replace(last, round=number), source) for number in later)]
+    return [*lines, *((changed(last, round=number), source) for number in later)]
 
 
 def _received(
@@ -177,9 +178,9 @@ def _following_lines(request: Request, line: _Line) -> Iterator[tuple[Release, s
                 continue
             name = key.rpartition(".")[2]
             received = _public(line, opened.step, name, value)
-            received = replace(received, visibility=visibility)
+            received = changed(received, visibility=visibility)
             if verb == "summed" and value.ndim == 2:
-                received = replace(received, shape=value.shape[:1], dtype="uint256")
+                received = changed(received, shape=value.shape[:1], dtype="uint256")
             yield received, key
 
 
@@ -228,5 +229,5 @@ def lines_of_all(
         for shape, members in behind.items():
             line, source = of_shape[shape]
             ordered = tuple(party for party in parties if party in members)
-            merged.append((replace(line, parties=ordered), source))
+            merged.append((changed(line, parties=ordered), source))
     return merged

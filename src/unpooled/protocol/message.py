@@ -245,17 +245,11 @@ def _arrays(
 
 def _content(front: bytes) -> tuple[dict[str, Any], Any]:
     """Return a message's header, and the list of its arrays as it was sent."""
-    content = _strict_json(front)
+    content = _STRICT.decode(front.decode())
     header, manifest = content["header"], content["arrays"]
     if set(content) != {"header", "arrays"} or not isinstance(header, dict):
         raise ValueError("header")
     return header, manifest
-
-
-def _strict_json(text: bytes) -> Any:
-    return json.loads(
-        text, object_pairs_hook=_unique, parse_float=_finite, parse_constant=_finite
-    )
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -270,3 +264,9 @@ def _finite(digits: str) -> float:
     if not math.isfinite(value := float(digits)):
         raise ValueError("a number that is not finite")
     return value
+
+
+# Made once: `json.loads` would make one for every message.
+_STRICT = json.JSONDecoder(
+    object_pairs_hook=_unique, parse_float=_finite, parse_constant=_finite
+)

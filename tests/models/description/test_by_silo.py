@@ -19,6 +19,8 @@ from unpooled.testing import check_step
 
 OPEN = {"allow_disclosed": True}
 NUMBERS, CODED, TEXTS = ["age", "chol"], ["stage"], ["ward"]
+# Whether silos follow the program, and how totals travel.
+WAYS = [(False, "plain"), (True, "masked")]
 
 
 def made(n=400, seed=0):
@@ -52,7 +54,7 @@ def described(federation, **options):
 # --- Equal to pandas of each silo ---------------------------------------------------
 
 
-@pytest.mark.parametrize("follow", [False, True])
+@pytest.mark.parametrize(("follow", "secure_sum"), WAYS)
 def test_is_what_pandas_finds_in_each_silo(follow, secure_sum):
     federation, tables = silos(made(), follow=follow, secure_sum=secure_sum)
     found = described(federation)
@@ -77,7 +79,7 @@ def test_is_what_pandas_finds_in_each_silo(follow, secure_sum):
     )
 
 
-@pytest.mark.parametrize("follow", [False, True])
+@pytest.mark.parametrize(("follow", "secure_sum"), WAYS)
 def test_quartiles_are_those_of_each_silo(follow, secure_sum):
     federation, tables = silos(made(), follow=follow, secure_sum=secure_sum)
     found = described(federation, quartiles=True)

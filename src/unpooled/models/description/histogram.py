@@ -17,7 +17,6 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array, Float, Int
-from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.small_cells import withheld
 from unpooled.models.base import FederatedEstimator, check_all_rows

@@ -11,7 +11,6 @@ import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, final
 
@@ -20,6 +19,7 @@ from unpooled.data.atomic_file import replacing
 from unpooled.data.table import Table
 from unpooled.errors import StudyError
 from unpooled.ledger import Ledger, Release, Seal
+from unpooled.ledger.lines import changed
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.memory.audit_state import LoggedStudy
 from unpooled.party.memory.hash_chain import now
@@ -610,4 +610,4 @@ def _append_sealed(
         signature = identity.sign(statement).hex()
         key = identity.public.hex()
         seal = Seal(key, sequence, content, signature, library_build())
-        ledger.append(replace(line, parties=(party,)), {party: seal})
+        ledger.append(changed(line, parties=(party,)), {party: seal})

@@ -17,9 +17,9 @@ rows there is one block less.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, partial
 from itertools import combinations
 from typing import final
 
@@ -121,16 +121,11 @@ def brought_together(
         A secret order of the rows.
     """
     blocks, place = blocks.copy(), np.argsort(order)
-    free = ~rare.any(axis=1)
+    free = np.asarray(~rare.any(axis=1))
     n_blocks = int(blocks.max(initial=0)) + 1
     for column in rare.T[:_MOST_RARE]:
         rows = sorted(np.flatnonzero(column).tolist(), key=lambda row: place[row])
-        # By block and class, the rows that may change places.
-        others = {
-            (b, int(c)): np.flatnonzero(free & (blocks == b) & (classes == c)).tolist()
-            for b in range(n_blocks)
-            for c in set(classes[rows].tolist())
-        }
+        others = cache(partial(_others, free, blocks, classes, len(rows)))
         for size in range(1, 4):
             moves = (
                 _moves(rows, blocks, classes, others, targets)
@@ -170,47 +165,68 @@ def none_alone(
     blocks, classes, flags = blocks[order], classes[order], flags[order]
     F, K, free = flags.astype(np.int16), int(blocks.max(initial=0)) + 1, ~fixed[order]
     C = np.array([flags[blocks == b].sum(axis=0) for b in range(K)], np.int16)
+    may_move = [np.flatnonzero(free & (blocks == b)) for b in range(K)]
 
     def exchange(q: int, a: int) -> tuple[int, int] | None:
         """Return rows of flag q and without it whose change leaves fewer alone."""
-        flagged, unflagged = free & flags[:, q], free & ~flags[:, q]
         for b in np.flatnonzero(C[:, q] > 0).tolist():
             if b == a:
                 continue
             alone = np.count_nonzero(C[[a, b]] == 1)
             # The row leaves, or another one comes.
             for here, there in [(a, b), (b, a)] if C[b, q] > 2 else [(a, b)]:
-                rows = np.flatnonzero(flagged & (blocks == here))[:_TRIED]
-                others = np.flatnonzero(unflagged & (blocks == there))
+                rows = may_move[here][flags[may_move[here], q]][:_TRIED]
+                if not len(rows):
+                    continue
+                others = may_move[there][~flags[may_move[there], q]]
                 for row in rows.tolist():
                     same = others[classes[others] == classes[row]][:_TRIED]
+                    if not len(same):
+                        continue
                     moved = F[row] - F[same]
                     left = (C[here] - moved == 1).sum(axis=1)
                     left += (C[there] + moved == 1).sum(axis=1)
-                    if len(same) and left.min() < alone:
+                    if left.min() < alone:
                         return row, int(same[left.argmin()])
         return None
 
     for _ in range(_SWEEPS):
+        moved = False
         for a, q in np.argwhere(C == 1).tolist():
             if C[a, q] == 1 and (found := exchange(q, a)) is not None:
-                row, other = found
+                (row, other), moved = found, True
                 here, there = int(blocks[row]), int(blocks[other])
                 C[here] += F[other] - F[row]
                 C[there] += F[row] - F[other]
                 blocks[row], blocks[other] = there, here
-        if not (C == 1).any():
+                for b in (here, there):
+                    may_move[b] = np.flatnonzero(free & (blocks == b))
+        # Another sweep over the same blocks would find nothing either.
+        if not moved:
             break
     result = np.empty_like(blocks)
     result[order] = blocks
     return result
 
 
+def _others(
+    free: Bool[Array, " n"],
+    blocks: UInt8[Array, " n"],
+    classes: Int[Array, " n"],
+    most: int,
+    block: int,
+    of_class: int,
+) -> list[int]:
+    """Return the first rows of a block and class that may change places."""
+    found = np.flatnonzero(free & (blocks == block) & (classes == of_class))
+    return found[:most].tolist()
+
+
 def _moves(
     rows: Sequence[int],
     blocks: UInt8[Array, " n"],
     classes: Int[Array, " n"],
-    others: Mapping[tuple[int, int], Sequence[int]],
+    others: Callable[[int, int], Sequence[int]],
     targets: Sequence[int],
 ) -> list[tuple[int, int]] | None:
     """Return who changes places so that rows are in the targets, two or more in each.
@@ -225,10 +241,10 @@ def _moves(
         # The target with the fewest rows so far, so that none keeps a single one.
         for block in sorted(targets, key=lambda b: (within[b], b != own)):
             key = (block, of_class)
-            if block != own and used[key] >= len(others[key]):
+            if block != own and used[key] >= len(others(*key)):
                 continue
             if block != own:
-                moves.append((row, others[key][used[key]]))
+                moves.append((row, others(*key)[used[key]]))
                 used[key] += 1
             within[block] += 1
             break
