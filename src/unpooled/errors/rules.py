@@ -26,8 +26,9 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "too few of the silo's rows, such as one, have a value in a column, lack "
             "it, have it in one column of a pair alone, or are of a class or in a bin",
             "Leave the column out with select, merge rare classes, or choose fewer "
-            'bins, no indicators of missing cells (add_indicator), or missing="complete" '
-            "in place of pairs; or let the silo lower min_own_cells.",
+            "bins, no indicators of missing cells (add_indicator), or "
+            'missing="complete" in place of pairs; or let the silo lower '
+            "min_own_cells.",
         ),
         "max_feature_ratio": (
             "the silo has too few rows for a release over pairs of features, for one "
