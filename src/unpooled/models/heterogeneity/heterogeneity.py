@@ -48,6 +48,7 @@ from unpooled.models.model_selection.permutation_test import (
     check_permutations,
     compared_silos,
     dealt_groups,
+    judged,
 )
 from unpooled.models.moments import MEAN, PRODUCTS, SQUARES, pooled_mean
 from unpooled.models.parameter_checks import whole_number
@@ -472,14 +473,8 @@ class Heterogeneity(FederatedEstimator):
     ) -> None:
         """Set the permutation test of equal means."""
         groups = dealt_groups(federation, B, int(federation.seed(self.random_state)))
-        found = compared_silos(federation, groups, mean, S)
-        exceeding = round(float(found["exceeding"][0]))
-        self.permutation_ = {
-            "statistic": float(found["statistic"][0]),
-            "reference": float(found["reference"][0]),
-            "exceeding": exceeding,
-            "p_value": (1 + exceeding) / (1 + B),
-        }
+        found = judged(compared_silos(federation, groups, mean, S), B)
+        self.permutation_ = {name: own[0].item() for name, own in found.items()}
 
     def _set_analyses_of_variance(
         self, prefix: str, between: Float[Array, " l"], total: Float[Array, " l"]

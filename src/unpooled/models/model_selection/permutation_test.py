@@ -37,7 +37,7 @@ analysis, Multivariate Behavioral Research 27 (1992).
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, final
 
@@ -428,9 +428,8 @@ class PermutationTest(FederatedEstimator):
                 else self._of_views(federation, y, asked, whitened=kind == "views")
             )
             found = federation.sum(found_association, products=products, leader=leader)
-        self.statistic_, self.reference_ = found["statistic"], found["reference"]
-        self.exceeding_ = np.rint(found["exceeding"]).astype(np.int64)
-        self.p_value_ = (1.0 + self.exceeding_) / (1.0 + B)
+        for name, values in judged(found, B).items():
+            setattr(self, f"{name}_", values)
         if kind == "columns":
             above = self.statistic_ > self.reference_
             self.n_components_ = len(above) if above.all() else int(np.argmin(above))
@@ -509,6 +508,25 @@ class PermutationTest(FederatedEstimator):
                 f"out from those of unassociated columns."
             )
         return [Exhibit("Permutation test", text, [table])]
+
+
+def judged(found: Mapping[str, Any], B: int) -> dict[str, Array]:
+    """Return what B permutations say of statistics, p-values included.
+
+    Parameters
+    ----------
+    found : mapping of str to (k,) array
+        "statistic", "reference" and "exceeding", as a silo sends them.
+    B : int
+        Number of permutations; the rows' own order is one more.
+    """
+    exceeding = np.rint(found["exceeding"]).astype(np.int64)
+    return {
+        "statistic": found["statistic"],
+        "reference": found["reference"],
+        "exceeding": exceeding,
+        "p_value": (1.0 + exceeding) / (1.0 + B),
+    }
 
 
 def permutation_cells(

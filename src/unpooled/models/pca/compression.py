@@ -112,7 +112,8 @@ def check_compression(
     svd_solver: str,
 ) -> None:
     """Refuse `bits` and `rank` that are unknown, or do not go together."""
-    check_choice("bits", whole_number("bits", bits), (8, 16, 32, 64))
+    check_choice("bits", bits, (8, 16, 32, 64))
+    whole_number("bits", bits)
     if bits == 64 and rank is None:
         return
     if privacy is not None:

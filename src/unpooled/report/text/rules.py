@@ -3,12 +3,14 @@
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unpooled.party.rules.policy import Policy
-from unpooled.report.facts import Facts
 from unpooled.results.exhibits import Column, Table
 from unpooled.results.formats import plain_number
+
+if TYPE_CHECKING:
+    from unpooled.report.facts import Facts
 
 DESCRIPTIONS: Mapping[str, str] = {
     "min_parties": "Fewest silos in a study",
@@ -35,7 +37,7 @@ DESCRIPTIONS: Mapping[str, str] = {
 _DEFAULTS = Policy().as_dict()
 
 
-def rules_table(facts: Facts) -> Table | None:
+def rules_table(facts: "Facts") -> Table | None:
     """Return every rule with its value, by silo where the policies differ."""
     if not facts.policies:
         return None
