@@ -118,7 +118,8 @@ class RunState:
                 raise ValueError("a step's name is not one")
         except FileNotFoundError as absent:
             raise StudyError(
-                f"{path} is not the folder of a run: it has no state.json."
+                f"{path} is not the folder of a run: it has no state.json. If a run "
+                f"ended before it could write that, remove the folder and run anew."
             ) from absent
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as wrong:
             raise StudyError(f"{file} is not the state of a run: {wrong}.") from wrong
