@@ -95,6 +95,18 @@ def test_every_page_fits_and_is_quiet(session, page, look):
         assert (max(map(int, page.evaluate(paper))) < 60) == (scheme == "dark")
 
 
+def test_reasons_of_refusals_need_no_scrolling_on_a_telephone(session, page, silos):
+    log = AuditLog(silos.silo("rome").audit)
+    log.refused("liver", "imputer.local_counts", "min_changed_rows")
+    log.close()
+    page.set_viewport_size({"width": 400, "height": 900})
+    page.goto(session[1] + "/account")
+
+    refusals = page.get_by_role("region", name="Refusals")
+    assert refusals.evaluate("e => e.scrollWidth <= e.clientWidth")
+    assert refusals.get_by_text("differ in too few").is_visible()
+
+
 @pytest.mark.slow
 def test_a_reader_of_the_screen_hears_what_things_are(session, page):
     for path in PATHS:

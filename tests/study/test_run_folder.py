@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from unpooled.coordinator.step_call import RoundRecord
 from unpooled.ledger import Release
 from unpooled.study.run_folder import RunFolder, RunState
 
@@ -60,3 +61,19 @@ def test_the_last_step_is_repeated_until_all_silos_know_how_it_ended(
     folder.reopen_last()
 
     assert folder.state.finished == finished
+
+
+def test_the_cost_of_a_comparison_takes_the_place_of_its_request(tmp_path):
+    """Otherwise the folder gives another report than the one that was written."""
+    state = RunState("s", "rows", "masked", "", "s.toml", ["a"], ["x"], {})
+    folder = RunFolder.create(tmp_path / "run", state, "")
+    request = RoundRecord(1, "power.compared_slopes", 0.1, 100, 10)
+    folder.rounds.append(request)
+    folder.record()
+    folder.rounds.pop()
+    folder.rounds += [replace(request, bytes_out=900), replace(request, round=2)]
+    folder.record()
+    folder.rounds.append(replace(request, round=3))
+    folder.record()
+
+    assert RunFolder.open(folder.path).rounds == folder.rounds

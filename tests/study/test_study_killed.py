@@ -30,6 +30,7 @@ from small_study import (
 from unpooled.errors import StudyError
 from unpooled.ledger import Ledger
 from unpooled.party.party import Party
+from unpooled.study.audit import audit
 
 # Fixtures of another module.
 __all__ = ["quick_disk", "reported", "study", "write"]
@@ -115,6 +116,8 @@ def test_a_run_can_be_killed_again_and_again(reported, whole):
     state = json.loads((reported.folder / "state.json").read_text())
     assert len(state["resumed"]) == 3
     assert state["resumed"] == sorted(state["resumed"])
+    # The simulated silos of each process had keys of their own.
+    assert all(found.good for found in audit(run.folder))
     assert run.report is not None
     assert run.report.read_text().count("was interrupted before round") == 3
 

@@ -35,6 +35,7 @@ class Server:
         self.news, self.jobs, self.stopped = News(), [], []
         self.lost = False  # a job that ends without a result
         self.silent = False  # a job that never has anything to tell
+        self.away = False  # a server that died
         self.interrupts = 0  # how often Ctrl-C comes while the job is asked
         self.dead = set()  # silos that the server counts as connected for a minute
 
@@ -72,6 +73,8 @@ class Server:
         return f"job-{len(self.jobs)}"
 
     def get_job_meta(self, job):
+        if self.away:
+            raise ConnectionError("the server does not answer")
         return {"status": "FINISHED:ABNORMAL" if self.lost else self.state}
 
     def do_app_command(self, job, topic, asked):
@@ -188,6 +191,15 @@ def test_a_job_that_ended_without_a_result_is_an_error(server, asked):
         asked.run(kit=server.kit)
 
     assert not asked.folder.exists()
+
+
+def test_a_server_that_died_is_not_waited_for_as_a_silo_is(server, asked, monkeypatch):
+    server.silent = server.away = True
+    asked.path.write_text(asked.text.replace("timeout = 30", "timeout = 86400"))
+    monkeypatch.setattr(submitting, "_AWAY", 0.1)
+
+    with pytest.raises(AggregationError, match="The server has not answered for"):
+        Study.from_file(asked.path).run(kit=server.kit)
 
 
 @pytest.mark.thinned(1)

@@ -119,7 +119,8 @@ class RunState:
                 raise ValueError("a step's name is not one")
         except FileNotFoundError as absent:
             raise StudyError(
-                f"{path} is not the folder of a run: it has no state.json."
+                f"{path} is not the folder of a run: it has no state.json. If a run "
+                f"ended before it could write that, remove the folder and run anew."
             ) from absent
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as wrong:
             raise StudyError(f"{file} is not the state of a run: {wrong}.") from wrong
@@ -146,7 +147,7 @@ class RunFolder:
         self, path: Path, state: RunState, ledger: Ledger, rounds: list[RoundRecord]
     ) -> None:
         self.path, self.state, self.ledger, self.rounds = path, state, ledger, rounds
-        self._lines_written, self._rounds_written = len(ledger), len(rounds)
+        self._lines_written, self._rounds_written = len(ledger), list(rounds)
 
     @classmethod
     def create(cls, path: Path, state: RunState, text: str) -> "RunFolder":
@@ -199,12 +200,14 @@ class RunFolder:
         """Append new lines and rounds to their files, and force them to disk."""
         lines = self.ledger[self._lines_written :].to_lines()
         _append(self.path / "ledger.jsonl", lines)
-        rounds = [
-            json.dumps(dataclasses.asdict(record)) + "\n"
-            for record in self.rounds[self._rounds_written :]
-        ]
-        _append(self.path / "rounds.jsonl", "".join(rounds))
-        self._lines_written, self._rounds_written = len(self.ledger), len(self.rounds)
+        known = len(self._rounds_written)
+        if self.rounds[:known] == self._rounds_written:
+            text = _round_lines(self.rounds[known:])
+            _append(self.path / "rounds.jsonl", text)
+        else:
+            # What a comparison cost was added to its request, which was written before.
+            self.write("rounds.jsonl", _round_lines(self.rounds))
+        self._lines_written, self._rounds_written = len(self.ledger), [*self.rounds]
 
     def finish(
         self, step: str, model: Any, memories: Mapping[str, LoggedStudy]
@@ -399,6 +402,10 @@ def check_free(path: Path) -> None:
             f"{path} is not empty. Continue the run in it (resume), or name another "
             f"folder."
         )
+
+
+def _round_lines(records: Sequence[RoundRecord]) -> str:
+    return "".join(f"{json.dumps(dataclasses.asdict(one))}\n" for one in records)
 
 
 def _rounds(path: Path, *, mend: bool) -> list[RoundRecord]:

@@ -26,6 +26,9 @@ _GRACE = 0.5  # seconds after which a silo that did not answer is asked once mor
 # Seconds that a job has at least to start a process at every end; NVFlare itself gives
 # up on a silo after 60.
 _START = 70.0
+# Seconds for which a server may be silent: it answers without waiting for silos, whose
+# time is the study's own `timeout`, of up to a day.
+_AWAY = 120.0
 
 # Rules that a study waits for: people who approve it, silos that come back.
 _PASSING = ("approval", "absent")
@@ -210,7 +213,7 @@ def _follow(
     began, started, patience = time.monotonic(), False, max(study.timeout, _START)
     while True:
         try:
-            status = session.status(job, study.timeout)
+            status = session.status(job, min(study.timeout, _AWAY))
             if is_over(status):
                 return status, None
             runs = status == "RUNNING"
