@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose
 
 import unpooled as up
 from policy_steps import squares
+from unpooled.arrays import Array
 from unpooled.data.sources.open_source import open_source
 from unpooled.errors import ReleaseRefusedError
 from unpooled.party.memory.audit_log import AuditLog
@@ -23,7 +24,7 @@ from unpooled.protocol.step import find_step
 from unpooled.protocol.view_operations import Select
 
 PERSON, OPEN = 7, {"max_leverage": 1.0}
-OTHERS = ["age", "pressure"]
+OTHERS, WARDS = ["age", "pressure"], ["ward", "ward_later"]
 
 
 def tables(**more: int) -> dict[str, pd.DataFrame]:
@@ -170,3 +171,50 @@ def test_the_account_outlives_the_process(tmp_path):
         again.check(step, later, ["v"])
     # Another version of the table is another account.
     again.check(step, later, ["w"])
+
+
+def wards(moved: int) -> dict[str, pd.DataFrame]:
+    """Tables with the ward of two years, of which b has few rows in two."""
+    made = tables()
+    for name, table in made.items():
+        few = 4 if name == "b" else 20
+        table["ward"] = np.resize(["north", "south"], 100).astype(object)
+        table.loc[: few - 1, "ward"] = "west"
+        table.loc[few : 2 * few - 1, "ward"] = "east"
+        table["ward_later"] = table["ward"]
+    made["b"].loc[: moved - 1, "ward_later"] = "east"
+    return made
+
+
+def sums_in_the_west(here: up.Federation, column: str) -> Array:
+    """Return the sums of the others over a ward."""
+    view = here.select([column, *OTHERS])
+    steps = [(up.OneHotEncoder(), [column]), (up.StandardScaler(), OTHERS)]
+    transformer = up.ColumnTransformer(steps).fit(view)
+    encoded = transformer.transform(view)
+    model = up.PCA().fit(encoded)
+    N, mean = model.n_samples_, model.mean_
+    S = (N - 1) * model.get_covariance() + N * np.outer(mean, mean)
+    names = list(encoded.feature_names)
+    west, places = names.index(f"{column}_west"), [names.index(n) for n in OTHERS]
+    pooled = pd.concat(wards(1).values())[OTHERS]
+    scaled = S[west, places] * pooled.std(ddof=0).to_numpy()
+    return scaled + S[west, west] * pooled.mean().to_numpy()
+
+
+def moved(here: up.Federation) -> Array:
+    """Return what the sums of the two years differ in."""
+    one, two = (sums_in_the_west(here, column) for column in WARDS)
+    return one - two
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_who_moved_between_two_small_categories_is_not_a_difference(follow):
+    with pytest.raises(ReleaseRefusedError, match="max_leverage"):
+        moved(up.simulate(wards(1), categorical=WARDS, follow=follow))
+    moved(up.simulate(wards(2), categorical=WARDS, follow=follow))
+
+
+def test_control_without_a_limit_it_is():
+    found = moved(up.simulate(wards(1), categorical=WARDS, policy=OPEN))
+    assert_allclose(found, wards(1)["b"].loc[0, OTHERS].tolist(), rtol=1e-9)

@@ -278,3 +278,31 @@ def test_two_rows_that_came_are_refused_once_whatever_is_asked():
                     ask(here.federation)
             else:
                 ask(here.federation)
+
+
+ORDERS = [["complete", "all"], ["all", "complete"]]
+
+
+def of_incomplete_rows(here: up.Federation, order: list[str]) -> np.ndarray:
+    """Return what the complete rows lack of all rows' products with the diagnosis."""
+    view = here.select(["ill", "age", "pressure", "marker"])
+    found = {}
+    for one in order:
+        rows = view.complete_rows() if one == "complete" else view
+        found[one] = products(rows)
+    return found["all"] - found["complete"]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("follow", [False, True])
+def test_the_only_diagnosis_among_incomplete_rows_is_not_a_difference(order, follow):
+    data = {name: rows_of(100, seed) for seed, name in enumerate("abc")}
+    data["b"].loc[:14, "marker"] = np.nan
+    data["b"].loc[:14, "ill"] = (np.arange(15) == 5).astype(float)
+    record = data["b"].loc[5, ["age", "pressure"]].to_numpy(float)
+    with pytest.raises(ReleaseRefusedError, match="max_leverage"):
+        of_incomplete_rows(up.simulate(data, follow=follow), order)
+    here = up.simulate(data, policy={"max_leverage": 1.0})
+    assert_allclose(of_incomplete_rows(here, order), record, rtol=1e-9)
+    data["b"].loc[:14, "ill"] = (np.arange(15) % 2).astype(float)
+    of_incomplete_rows(up.simulate(data, follow=follow), order)

@@ -424,9 +424,9 @@ class Session:
         assert isinstance(view, View), "matching of rows is no step"
         if not (sizes := self._counts.class_sizes(step, public)):
             return
-        n_columns = len(view.columns)
-        assert label is not None, "of classes that were counted"
-        own = [n for part in came for n, _ in part.class_sizes(label)]
+        n_columns, own = len(view.columns), list[int]()
+        if label is not None:
+            own = [n for part in came for n, _ in part.class_sizes(label)]
         check_functions(functions_of(view), [*sizes, *own])
         if apart := self._counts.separates(step, public, totals, view.n_rows):
             for size in [*apart, *own]:

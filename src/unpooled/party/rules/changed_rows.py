@@ -12,8 +12,11 @@ with missing cells `min_rows` values, they are enough for the columns
 other columns are that person's record. The rules about derived columns, and in a
 session those about single classes and about weights, are asked about these rows too.
 
-Of rows that left the silo has digests and no cells. How many must at least have changed
-is all that it can judge of them (`rules.table_versions`).
+A choice of complete rows is a table of its own. It may come after an answer about all
+rows: the rows that it leaves out are judged likewise.
+
+Of rows that are gone the silo has digests and no cells. How many must at least have
+changed is all that it can judge of them (`rules.table_versions`).
 """
 
 from collections.abc import Iterator
@@ -87,16 +90,24 @@ class ChangedRows:
             return []
         return [new for _, new in self._came(view)]
 
-    def tables(self, table: Table) -> dict[str, AlignedTable]:
-        """Return the rows that came since each earlier version, by its name."""
-        known = self._tables.setdefault(table, {})
-        for version, came in self._versions.came(table).items():
+    def tables(self, view: View) -> dict[str, AlignedTable]:
+        """Return the rows by which the view's table differs from earlier versions.
+
+        Those that came, and those of the silo's table that a choice of complete rows
+        leaves out.
+        """
+        known = self._tables.setdefault(view.table, {})
+        for version, came in self._versions.came(view.table).items():
             if version not in known and 0 < int(came.sum()) < len(came):
-                known[version] = AlignedTable(table, np.flatnonzero(came))
+                known[version] = AlignedTable(view.table, np.flatnonzero(came))
+        for version, left in self._versions.left(view.table, view.whole).items():
+            name = f"{version} left"
+            if name not in known and left.any():
+                known[name] = AlignedTable(view.whole, np.flatnonzero(left))
         return known
 
     def _came(self, view: View) -> Iterator[tuple[str, View]]:
-        for version, some in self.tables(view.table).items():
+        for version, some in self.tables(view).items():
             yield version, view.of_rows(some)
 
     def _judge(

@@ -108,7 +108,7 @@ class DifferencingRules:
         self._check_together(step, view)
 
     def _check_together(self, step: Step, view: View) -> None:
-        came = [*self._changed.tables(view.table).values()]
+        came = [*self._changed.tables(view).values()]
         self._together.check(step, view, self._versions.names(view.whole), came)
 
     def rows_that_came(self, step: Step, view: View) -> list[View]:

@@ -14,6 +14,10 @@ are both their records. So there are as many of them as a derived column needs
 (`rules.rare_derived`), and too many for the equations. A silo judges its own, or those
 of all silos where these were counted.
 
+Features that are drawn of columns (`KernelPCA`) are their products as well, in all
+orders: where the kernel is wide, fits by a few seeds are solved for sums of products of
+three columns. So they are judged like products of every two of these columns.
+
 Products of two columns in a class by itself are three factors too. There the rows of
 the class are judged as a table would be, where the silo has enough of them for that.
 """
@@ -43,6 +47,7 @@ from unpooled.party.rules.rare_derived import rows_that_differ
 from unpooled.party.views.view import View
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step
+from unpooled.protocol.view_operations import Select
 
 # Fewest rows of a class for each column, for its rows to be judged.
 _ROWS_PER_COLUMN = 2
@@ -70,7 +75,7 @@ class LeverageOfProducts:
         Refusal
             As "derived_rows".
         """
-        limit, factors = self._policy.max_leverage, _factors(view)
+        limit = self._policy.max_leverage
         if not functions_of(view) or limit >= 1.0:
             return
         pairs = tells_pairs(step, len(view.columns))
@@ -82,23 +87,43 @@ class LeverageOfProducts:
         name = f"{read.digest()} {pairs} {by_class}"
         if name in passed:
             return
+        factors = [
+            (View(view.table, [Select((column,))]), column, inverse)
+            for column, inverse in _factors(view)
+        ]
+        self._judge(read, factors, pairs=pairs, by_class=by_class)
+        if (drawn_of := view.multiplied) is not None:
+            # What is drawn of columns is products of them in all orders.
+            factors = [(drawn_of, column, False) for column in drawn_of.columns]
+            self._judge(drawn_of, factors, pairs=pairs, by_class=by_class)
+        passed.add(name)
+
+    def _judge(
+        self,
+        view: View,
+        factors: Sequence[tuple[View, str, bool]],
+        *,
+        pairs: bool,
+        by_class: bool,
+    ) -> None:
+        """Refuse where one row carries a direction of columns that a factor weighs."""
+        limit = self._policy.max_leverage
         if pairs:
-            self._check_few(read)
+            self._check_few(view, functions_of(view))
         classes = indicators(view.table, frozenset(), by_class, 1)
-        p = 1 + len(classes) + (len(read.columns) if pairs else 0)
-        for column, inverse in factors:
-            weight = _weight(view.table, column, inverse=inverse)
-            blocks = partial(_weighted, read, weight, classes, pairs=pairs)
+        p = 1 + len(classes) + (len(view.columns) if pairs else 0)
+        for of, column, inverse in factors:
+            weight = _weight(of, column, inverse=inverse)
+            blocks = partial(_weighted, view, weight, classes, pairs=pairs)
             # With as many columns as rows every leverage is 1.
             if p + 1 < (weight != 0.0).sum():
                 found = largest_leverage(blocks, len(weight), p, limit)
                 if found.at_least > limit:
                     raise Refusal("derived_rows")
-        passed.add(name)
 
-    def _check_few(self, view: View) -> None:
-        """Refuse derived columns beside one in which few rows differ from others."""
-        factors, derived = functions_of(view), _derived_names(view)
+    def _check_few(self, view: View, factors: set[str]) -> None:
+        """Refuse functions of factors beside columns in which few rows differ."""
+        derived = _derived_names(view)
         counted = {name for names, _ in view.groups for name in names}
         own = [name for name in view.columns if name not in counted]
         for name, few in zip(own, rows_that_differ(view, own).tolist(), strict=True):
@@ -138,8 +163,9 @@ class LeverageOfProducts:
 
 
 def functions_of(view: View) -> set[str]:
-    """Return the columns of which derived columns are functions that are not linear."""
-    return {
+    """Return the columns of which columns are made that are not linear in them."""
+    drawn_of = () if view.multiplied is None else view.multiplied.columns
+    return {*drawn_of} | {
         name
         for read, public in view.derived_arguments
         for kind, *places in zip(
@@ -188,9 +214,9 @@ def _of_class(view: View, rows: Sequence[int]) -> View:
     return view.of_rows(AlignedTable(view.table, np.array(rows)))
 
 
-def _weight(table: Table, column: str, *, inverse: bool) -> Float[Array, " n"]:
-    parts = [block.X[:, 0] for block in table.blocks([column])]
-    weight = np.concatenate(parts)
+def _weight(view: View, column: str, *, inverse: bool) -> Float[Array, " n"]:
+    place = view.columns.index(column)
+    weight = np.concatenate([block.X[:, place] for block in view.blocks()])
     with np.errstate(all="ignore"):
         weight = 1.0 / weight if inverse else weight
         there = np.isfinite(weight)

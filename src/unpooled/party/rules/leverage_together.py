@@ -260,7 +260,8 @@ def _carried(
     columns, label = judged
     limit, n = policy.max_leverage, table.n_rows
     coded, plain = columns & {*table.categorical}, columns - {*table.categorical}
-    made = indicators(table, coded, label, policy.min_rows_per_class)
+    # Fewer rows of the silo are "other" there, or are refused.
+    made = indicators(table, coded, label, max(policy.min_own_cells, 2))
 
     def carried(plain: frozenset[str], made: Sequence[Indicator]) -> set[str] | None:
         names = sorted(plain)

@@ -67,6 +67,7 @@ class TableVersions:
         self._changes: dict[tuple[str, str | int], Change | None] = {}
         # By place in `_known` and name of a version.
         self._came: dict[tuple[int, str], Bool[Array, " n"]] = {}
+        self._left: dict[tuple[int, str], Bool[Array, " n"]] = {}
         self._former: dict[tuple[int, tuple[str, ...]], UInt64[Array, " n"]] = {}
 
     def name(self, table: Table) -> str:
@@ -133,6 +134,28 @@ class TableVersions:
                     now = row_digests(table, version.columns, version.label, self._key)
                     self._came[place, other] = _came(self._rows_of(other, version), now)
                 found[other] = self._came[place, other]
+        return found
+
+    def left(self, table: Table, whole: Table) -> dict[str, Bool[Array, " n"]]:
+        """Return which rows of the silo's table a choice of them lacks.
+
+        Those that an answered version has, by its name.
+        """
+        if table is whole:
+            return {}
+        place, name, _ = self._find(table)
+        found = dict[str, Bool[Array, " n"]]()
+        for other, version in self._audit_log.state().tables.items():
+            if other == name or version.only_ids or not self._change(table, other):
+                continue
+            if (place, other) not in self._left:
+                every, chosen = (
+                    t.source_rows(np.arange(t.n_rows)) for t in (whole, table)
+                )
+                rows = row_digests(whole, version.columns, version.label, self._key)
+                had = ~_came(self._rows_of(other, version), rows)
+                self._left[place, other] = had & ~np.isin(every, chosen)
+            found[other] = self._left[place, other]
         return found
 
     def notes(self, table: Table, *, only_ids: bool = False) -> list[Note]:

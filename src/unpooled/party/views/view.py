@@ -282,11 +282,12 @@ class View:
         return View(self.table, chain, cut=self._find_cut)
 
     def of_rows(self, some: AlignedTable) -> "View":
-        """Return a view of some rows of the table alone, transformed as here."""
+        """Return a view of some of the silo's rows alone, transformed as here."""
         chain = [Select(self.source_columns), *self._operations]
         view = View(some, chain, self._kept, self._partition)
         view.fill_as(self.filled_as)
-        if self.held is not None:
+        # Complete rows are none that are held.
+        if self.held is not None and not self.complete_in:
             view.hold(replace(self.held, rows=self.held.rows[some.rows]))
         return view
 
@@ -359,6 +360,15 @@ class View:
             for name, taken in one.step.takes.items()
             if taken.counts == "groups"
         ]
+
+    @cached_property
+    def multiplied(self) -> "View | None":
+        """What the first transform reads that is not linear in several columns."""
+        for place, one in enumerate(self._stages):
+            if isinstance(one, _Transform) and one.step.nonlinear:
+                before = [*self._operations[:place], Select(one.read)]
+                return self._of_all_rows(before).up_to_scale()
+        return None
 
     @property
     def is_by_columns(self) -> bool:
