@@ -26,8 +26,8 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "too few of the silo's rows, such as one, have a value in a column, lack "
             "it, have it in one column of a pair alone, or are of a class or in a bin",
             "Leave the column out with select, merge rare classes, or choose fewer "
-            'bins, no indicators of missing cells (add_indicator), or missing="complete"'
-            " in place of pairs; or let the silo lower min_own_cells.",
+            "bins, no indicators of missing cells (add_indicator), or complete rows "
+            "in place of pairs; or let the silo lower min_own_cells.",
         ),
         "max_feature_ratio": (
             "the silo has too few rows for a release over pairs of features, for one "
@@ -46,18 +46,18 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "one row carries a direction of the columns alone, so that products of "
             "pairs of columns, with those that were answered before, would be that "
             "row's record",
-            "Leave rare columns out (unpooled.RareColumns, with a min_rows of about ten "
-            "for each silo), or columns that differ in one row only, which the silo "
-            "finds in its log; or let it raise max_leverage.",
+            "Leave rare columns out (unpooled.RareColumns, with a min_rows of about "
+            "ten for each silo), or columns that differ in one row only, which the "
+            "silo finds in its log; or let it raise max_leverage.",
         ),
         "weighted_rows": (
             "with the weights of this model one row is nearly all of a sum, which "
             "would be that row's record",
             "The offset has too large a range, some values of a predictor are far from "
             "all others, or the columns separate the responses: take logarithms, leave "
-            "such columns out, or use a (stronger) penalty. Robust standard errors weigh "
-            'rows by squared residuals: cov_type="nonrobust" does not. Or let the silo '
-            "raise max_leverage.",
+            "such columns out, or use a (stronger) penalty. Robust standard errors "
+            'weigh rows by squared residuals: cov_type="nonrobust" does not. Or let '
+            "the silo raise max_leverage.",
         ),
         "max_released_share": (
             "the numbers opened so far, over all studies, are too many for the cells "
