@@ -33,8 +33,9 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "the silo has too few rows for a release over pairs of features, for one "
             "of drawn features, or for folds and splits that differ",
             "Select fewer columns, merge rare categories (min_frequency), use the same "
-            "random_state as before, fewer folds or a larger part, or let the silo "
-            "raise max_feature_ratio.",
+            "random_state as before, a larger part, or another number of folds (of "
+            "fewer, each leaves out more rows; of more, each leaves more to fit), or "
+            "let the silo raise max_feature_ratio.",
         ),
         "shared_blocks": (
             "too few silos have as many blocks of rows as the folds or splits name, so "
