@@ -67,7 +67,7 @@ def _coefficients(model: Any) -> Exhibit:
         parts += [se, statistics, p, values - half, values + half]
     if ratio := _ratio(model):
         name = ratio.lower().replace(" ", "_")
-        heads.append(Column(ratio, "number", name))
+        heads.append(Column(ratio, "ratio", name))
         parts.append(_exponential(values))
     several = len(functions) > 1
     if several:
@@ -103,9 +103,9 @@ def _ratios(
     """Return exponentials of the columns' coefficients, with their intervals."""
     heads = [
         Column("Column"),
-        Column(ratio, "number", "ratio"),
-        Column("95 % from", "number", "low"),
-        Column("to", "number", "high"),
+        Column(ratio, "ratio", "ratio"),
+        Column("95 % from", "ratio", "low"),
+        Column("to", "ratio", "high"),
     ]
     parts = [_exponential(x) for x in (values, values - half, values + half)]
     rows = [row for row in zip(names, *parts, strict=True) if row[0] != "intercept"]
