@@ -2,11 +2,12 @@
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unpooled.results.formats import known_to, number
+from unpooled.results.formats import known_to, number, ratio
 
 
 @pytest.mark.parametrize(
@@ -61,3 +62,9 @@ def test_measured_numbers_have_four_digits():
         "1.000 × 10⁹",
         "−0.5000",
     ]
+
+
+def test_ratios_near_one_have_digits_of_what_tells_them_from_one():
+    ratios = 1.0, 1.0164, 0.9968, 1.0000436, 0.9999968, 1.0 + 1e-12, 2.5, np.inf
+    texts = ["1.000", "1.016", "0.9968", "1.000044", "0.9999968", "1.000", "2.500"]
+    assert [ratio(x) for x in ratios] == [*texts, "inf"]

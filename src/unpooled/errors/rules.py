@@ -26,16 +26,16 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "too few of the silo's rows, such as one, have a value in a column, lack "
             "it, have it in one column of a pair alone, or are of a class or in a bin",
             "Leave the column out with select, merge rare classes, or choose fewer "
-            "bins, no indicators of missing cells (add_indicator), or "
-            'missing="complete" in place of pairs; or let the silo lower '
-            "min_own_cells.",
+            "bins, no indicators of missing cells (add_indicator), or complete rows "
+            "in place of pairs; or let the silo lower min_own_cells.",
         ),
         "max_feature_ratio": (
             "the silo has too few rows for a release over pairs of features, for one "
             "of drawn features, or for folds and splits that differ",
             "Select fewer columns, merge rare categories (min_frequency), use the same "
-            "random_state as before, fewer folds or a larger part, or let the silo "
-            "raise max_feature_ratio.",
+            "random_state as before, a larger part, or another number of folds (of "
+            "fewer, each leaves out more rows; of more, each leaves more to fit), or "
+            "let the silo raise max_feature_ratio.",
         ),
         "shared_blocks": (
             "too few silos have as many blocks of rows as the folds or splits name, so "

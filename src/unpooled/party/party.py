@@ -425,6 +425,7 @@ class Party:
                 read = {"complete_in": asked.view.complete_in}
             if matched:
                 self._cells.check(asked, table.label, complete=complete)
+                session.foresee(asked)
             self._studies.foresee(asked, session.parties, self.partition, earlier, rho)
             constant = self._cells.constant(asked) if varying and matched else []
         except (Refusal, ReleaseRefusedError) as refusal:

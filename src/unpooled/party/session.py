@@ -411,6 +411,23 @@ class Session:
         leaves = {name: forms[name] for name in step.leaves}
         return Released(lines, arrays, header, leaves, opened, self._marked)
 
+    def foresee(self, asked: AskedStep) -> None:
+        """Refuse a planned step for the silo's own counts, as far as they are known.
+
+        A step that counts before anything was fitted counts now what it will count in
+        the fit; of others a plan has placeholders.
+        """
+        step, view, label = asked.step, asked.view, self._table.label
+        if not isinstance(view, View):
+            return
+        if label is not None:
+            self._counts.check_classes(step, lambda: view.class_sizes(label))
+        counts = any(one.counts == "cells" for one in step.declared.values())
+        if counts and not (step.takes or view.transforms):
+            nothing = Inbox(self.party)
+            totals = self._run(step, view, asked.request, nothing, {}, None)
+            self._counts.check(step, asked.request.view_digest, {}, totals)
+
     def _check_products_by_class(
         self,
         asked: AskedStep,

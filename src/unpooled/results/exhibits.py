@@ -24,6 +24,7 @@ Kind = Literal[
     "text",
     "figures",
     "number",
+    "ratio",
     "signed",
     "share",
     "p-value",
@@ -46,6 +47,7 @@ _WRITERS: Mapping[str, Callable[[Any], str]] = {
     "text": str,
     "figures": str,
     "number": formats.number,
+    "ratio": formats.ratio,
     "signed": formats.signed,
     "share": formats.per_cent,
     "p-value": formats.probability,
@@ -67,10 +69,10 @@ class Column:
         As people read it, such as "Cumulative share".
     kind : str
         What the values are: "text"; "figures", numbers that are written out, such as
-        "3.1 (0.4)"; "number", a measured number; "signed", a number
-        within [-1, 1] such as a loading; "share", a part of 1, which is written as a
-        percentage; "p-value"; "count", a whole number; "df", degrees of freedom;
-        "seconds"; "setting", a text, number or truth value.
+        "3.1 (0.4)"; "number", a measured number; "ratio", one that is compared with 1;
+        "signed", a number within [-1, 1] such as a loading; "share", a part of 1, which
+        is written as a percentage; "p-value"; "count", a whole number; "df", degrees of
+        freedom; "seconds"; "setting", a text, number or truth value.
     key : str
         As programs read it, such as "cumulative_share": the heading of the column in
         CSV files and data frames. By default made from `heading`.

@@ -66,6 +66,17 @@ def known_to(x: float, error: float) -> str:
     return number(rounded, min(max(size - place + 1, 1), 4))
 
 
+def ratio(x: float) -> str:
+    """Return a ratio with two digits at least of what tells it from 1.
+
+    That of one euro more, or of one day, has four nines or zeros behind the point.
+    """
+    away = abs(x - 1.0)
+    if not 1e-9 <= away < 0.005:
+        return number(x)
+    return f"{x:.{1 - math.floor(math.log10(away))}f}"
+
+
 def probability(p: float) -> str:
     """Return a p-value with three digits after the point, or as "< 0.001"."""
     if math.isnan(p):

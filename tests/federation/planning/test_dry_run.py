@@ -3,13 +3,14 @@
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.pipeline import make_pipeline
 
 import unpooled as up
 from unpooled.arrays import Array
 from unpooled.data import heart_disease
-from unpooled.errors import AggregationError, DataError
+from unpooled.errors import AggregationError, DataError, ReleaseRefusedError
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.moments import local_squares, local_total
 from unpooled.protocol.message import decode
@@ -180,6 +181,41 @@ def test_refusals_are_foretold_and_come_true():
     assert "c would refuse pca.local_scatter: max_feature_ratio" in str(plan)
     with pytest.raises(Exception, match=r"a refused scaler.local_counts: min_rows"):
         up.StandardScaler().fit(here.federation)
+
+
+def with_one(what):
+    """Return tables in which one row of b is of a class, or lacks a cell of x0."""
+    rng = np.random.default_rng(0)
+    tables = {}
+    for name in "abc":
+        table = pd.DataFrame(rng.standard_normal((40, 3)), columns=["x0", "x1", "x2"])
+        table["kind"] = np.where(np.arange(40) < 20, "one", "two")
+        table.loc[:4, "x0"] = np.nan
+        tables[name] = table
+    b = tables["b"]
+    if what == "class":
+        b["kind"] = np.where(np.arange(40) < 1, "one", "two")
+    else:
+        b["x0"] = np.where(np.arange(40) < 1, np.nan, b.x0.fillna(1.0))
+    return tables
+
+
+@pytest.mark.parametrize(
+    ("model", "what"),
+    [
+        (up.Describe(), "class"),
+        (make_pipeline(up.SimpleImputer(), up.LinearDiscriminantAnalysis()), "class"),
+        (up.SimpleImputer(add_indicator=True), "cell"),
+        (up.Correlation("pairwise"), "cell"),
+    ],
+    ids=repr,
+)
+def test_a_single_row_of_a_class_and_a_single_missing_cell_are_foretold(model, what):
+    here = up.simulate(with_one(what), label="kind", follow=True)
+    foretold = {(party, rule) for party, _, rule in up.plan(model, here).refusals}
+    assert foretold == {("b", "min_own_cells")}
+    with pytest.raises(ReleaseRefusedError, match=r"b refused .* min_own_cells"):
+        model.fit(here)
 
 
 def test_two_parties_are_foretold():

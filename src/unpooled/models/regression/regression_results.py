@@ -70,7 +70,7 @@ def _coefficients(model: Any) -> Exhibit:
         }
     without_ratio = dict(cells)
     if ratio := _ratio(model):
-        cells[Column(ratio, "number")] = _exponential(values).ravel()
+        cells[Column(ratio, "ratio")] = _exponential(values).ravel()
     table = Table.of("coefficients", cells, items="coefficients")
     tables = [table]
     if several:
@@ -97,9 +97,9 @@ def _ratios(
         ratio.lower().replace(" ", "_"),
         {
             Column("Column"): [names[j] for j in some],
-            Column(ratio, "number", "ratio"): _exponential(values)[some],
-            Column("95 % from", "number", "low"): _exponential(values - half)[some],
-            Column("to", "number", "high"): _exponential(values + half)[some],
+            Column(ratio, "ratio", "ratio"): _exponential(values)[some],
+            Column("95 % from", "ratio", "low"): _exponential(values - half)[some],
+            Column("to", "ratio", "high"): _exponential(values + half)[some],
         },
         caption=f"{ratio} for one unit of the column",
         items="ratios",
