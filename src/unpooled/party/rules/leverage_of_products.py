@@ -87,21 +87,18 @@ class LeverageOfProducts:
         name = f"{read.digest()} {pairs} {by_class}"
         if name in passed:
             return
-        factors = [
-            (View(view.table, [Select((column,))]), column, inverse)
-            for column, inverse in _factors(view)
-        ]
-        self._judge(read, factors, pairs=pairs, by_class=by_class)
-        if (drawn_of := view.multiplied) is not None:
+        self._judge(read, _factors(view), pairs=pairs, by_class=by_class)
+        if columns := view.multiplied:
             # What is drawn of columns is products of them in all orders.
-            factors = [(drawn_of, column, False) for column in drawn_of.columns]
-            self._judge(drawn_of, factors, pairs=pairs, by_class=by_class)
+            own = View(view.table, [Select(tuple(columns))])
+            factors = [(column, False) for column in columns]
+            self._judge(own, factors, pairs=pairs, by_class=by_class)
         passed.add(name)
 
     def _judge(
         self,
         view: View,
-        factors: Sequence[tuple[View, str, bool]],
+        factors: Sequence[tuple[str, bool]],
         *,
         pairs: bool,
         by_class: bool,
@@ -112,8 +109,8 @@ class LeverageOfProducts:
             self._check_few(view, functions_of(view))
         classes = indicators(view.table, frozenset(), by_class, 1)
         p = 1 + len(classes) + (len(view.columns) if pairs else 0)
-        for of, column, inverse in factors:
-            weight = _weight(of, column, inverse=inverse)
+        for column, inverse in factors:
+            weight = _weight(view.table, column, inverse=inverse)
             blocks = partial(_weighted, view, weight, classes, pairs=pairs)
             # With as many columns as rows every leverage is 1.
             if p + 1 < (weight != 0.0).sum():
@@ -164,8 +161,7 @@ class LeverageOfProducts:
 
 def functions_of(view: View) -> set[str]:
     """Return the columns of which columns are made that are not linear in them."""
-    drawn_of = () if view.multiplied is None else view.multiplied.columns
-    return {*drawn_of} | {
+    return {*view.multiplied} | {
         name
         for read, public in view.derived_arguments
         for kind, *places in zip(
@@ -214,9 +210,9 @@ def _of_class(view: View, rows: Sequence[int]) -> View:
     return view.of_rows(AlignedTable(view.table, np.array(rows)))
 
 
-def _weight(view: View, column: str, *, inverse: bool) -> Float[Array, " n"]:
-    place = view.columns.index(column)
-    weight = np.concatenate([block.X[:, place] for block in view.blocks()])
+def _weight(table: Table, column: str, *, inverse: bool) -> Float[Array, " n"]:
+    parts = [block.X[:, 0] for block in table.blocks([column])]
+    weight = np.concatenate(parts)
     with np.errstate(all="ignore"):
         weight = 1.0 / weight if inverse else weight
         there = np.isfinite(weight)

@@ -361,14 +361,14 @@ class View:
             if taken.counts == "groups"
         ]
 
-    @cached_property
-    def multiplied(self) -> "View | None":
-        """What the first transform reads that is not linear in several columns."""
-        for place, one in enumerate(self._stages):
-            if isinstance(one, _Transform) and one.step.nonlinear:
-                before = [*self._operations[:place], Select(one.read)]
-                return self._of_all_rows(before).up_to_scale()
-        return None
+    @property
+    def multiplied(self) -> list[str]:
+        """The source columns of transforms that are not linear in several of them."""
+        found = set[str]()
+        for one, origins in zip(self._derived, self._origins, strict=False):
+            if one.step.nonlinear:
+                found |= set(origins) if all(origins) else {*self.source_columns}
+        return sorted(found)
 
     @property
     def is_by_columns(self) -> bool:
