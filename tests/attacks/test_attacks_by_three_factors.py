@@ -5,18 +5,13 @@ already, a covariance matrix or a sum by class adds the third; so does the covar
 matrix of one class.
 """
 
-import itertools
-
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.special
 from numpy.testing import assert_allclose
 
 import unpooled as up
-from unpooled.arrays import Array
 from unpooled.errors import ReleaseRefusedError
-from unpooled.linalg.kernels import fourier_weights
 
 OTHERS, OPEN = ["age", "pressure"], {"max_leverage": 1.0}
 DERIVED = {f"{name}_if_ill": f"ill * {name}" for name in OTHERS}
@@ -200,63 +195,3 @@ def test_products_beside_categories_of_enough_people_are_answered():
     steps = [(up.OneHotEncoder(), ["ward"]), (up.StandardScaler(), ["both"])]
     view = up.ColumnTransformer(steps).fit(view).transform(view)
     up.PCA().fit(view)
-
-
-def cubic_sums(size: int, seeds: int, gamma: float, here: up.Federation) -> float:
-    """Return the age of the people with both flags, added, from random features.
-
-    Each entry of Σ z zᵀ is a sum of cosines of linear combinations, that is, for a wide
-    kernel, linear in the sums of products of up to six columns.
-    """
-    columns = ["ill", "treated", "age"]
-    scaler = up.StandardScaler().fit(here.select(columns))
-    view, order = scaler.transform(here.select(columns)), 6
-    terms = [
-        one
-        for degree in range(order + 1)
-        for one in itertools.combinations_with_replacement(range(3), degree)
-    ]
-    powers = np.array([[one.count(j) for j in range(3)] for one in terms])
-    degrees = powers.sum(axis=1)
-    share = np.prod(scipy.special.factorial(powers), axis=1)
-
-    def cosine(w: Array, c: float) -> Array:
-        return np.cos(c + degrees * np.pi / 2) * np.prod(w**powers, axis=1) / share
-
-    A, b = list[Array](), list[float]()
-    for seed in range(seeds):
-        how = {"gamma": gamma, "n_landmarks": size, "random_state": seed}
-        model = up.KernelPCA(size, approximation="fourier", **how).fit(view)
-        W, offset = fourier_weights(model.seed_, 3, size, gamma)
-        V, mean = model.score_weights_, model.kernel_means_
-        N = model.n_samples_
-        products = (V * model.eigenvalues_) @ V.T + N * np.outer(mean, mean)
-        for i, j in itertools.combinations_with_replacement(range(size), 2):
-            both = cosine(W[:, i] + W[:, j], offset[i] + offset[j])
-            apart = cosine(W[:, i] - W[:, j], offset[i] - offset[j])
-            A.append((both + apart) / size)
-            b.append(products[i, j])
-    unit = np.abs(A).max(axis=0)
-    found = np.linalg.lstsq(np.array(A) / unit, np.array(b), rcond=1e-16)[0] / unit
-    sums = dict(zip(terms, found, strict=True))
-    assert scaler.scale_ is not None
-    total = 0.0
-    for of in itertools.product([0, 1], repeat=3):
-        own = [j for j in range(3) if of[j]]
-        rest = [j for j in range(3) if not of[j]]
-        weight = np.prod(scaler.scale_[own]) * np.prod(scaler.mean_[rest])
-        total += weight * sums[tuple(own)]
-    return total
-
-
-def test_random_features_of_both_flags_are_judged_as_products():
-    here = up.simulate(tables(), follow=True)
-    with pytest.raises(ReleaseRefusedError, match="derived_rows"):
-        cubic_sums(6, 12, 1e-2, here)
-    cubic_sums(6, 2, 1e-2, up.simulate(tables(8), follow=True))
-
-
-def test_control_random_features_are_solved_for_the_one_with_both_flags():
-    open_policy = {"max_leverage": 1.0, "max_released_share": 9.0}
-    found = cubic_sums(6, 12, 1e-2, up.simulate(tables(), policy=open_policy))
-    assert found == pytest.approx(RECORD[0], abs=3.0)

@@ -78,10 +78,9 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "(where).",
         ),
         "derived_rows": (
-            "in a derived column, or beside one or beside random features, few of the "
-            "silo's rows have another value than all its other rows, or one row is "
-            "nearly all of the variance, or of products with another column or by "
-            "class",
+            "in a derived column few of the silo's rows have another value than all "
+            "its other rows, or one row is nearly all of the variance, or of products "
+            "with another column or by class",
             "Leave the column out, or derive it of columns in which more people "
             "differ.",
         ),

@@ -79,8 +79,7 @@ class Step:
         and bind letters that no table knows, such as k.
     sparse : bool
         Whether X may be a SciPy array in CSR form; others get dense blocks.
-    fitted_by, by_column, by_pattern, affine, own_rows, of_source, from_noise,
-    nonlinear : see
+    fitted_by, by_column, by_pattern, affine, own_rows, of_source, from_noise : see
         `derived`
     computation : JointComputation or None
         Of a compared step the polynomial whose sign is opened, of a computed step what
@@ -118,7 +117,6 @@ class Step:
     own_rows: bool = False
     of_source: bool = False
     from_noise: bool = False
-    nonlinear: bool = False
     computation: JointComputation | None = None
     reuses: bool = False
     between_two: bool = False
@@ -302,7 +300,6 @@ def derived(
     own_rows: bool = False,
     of_source: bool = False,
     from_noise: bool = False,
-    nonlinear: bool = False,
     settings: Sequence[str] = (),
 ) -> Callable[[Callable[..., Any]], Step]:
     """Declare a transform of rows that views apply inside the silo.
@@ -339,9 +336,6 @@ def derived(
     from_noise : bool, default False
         Its arrays were found from totals with noise alone, and each of its rows depends
         on the same row and on them: a private step may read what it makes.
-    nonlinear : bool, default False
-        Each column that it makes is a function of several others, and no linear one: in
-        small parts it is their products.
     settings : sequence of str
         Array arguments with a last axis over columns, of which a silo answers one only
         for each column: rows on which two of them differ may be few.
@@ -358,7 +352,6 @@ def derived(
         own_rows=own_rows,
         of_source=of_source,
         from_noise=from_noise,
-        nonlinear=nonlinear,
         settings=tuple(settings),
     )
 

@@ -39,7 +39,7 @@ from unpooled.protocol.step import derived, public
 from unpooled.results.citations import Citation
 
 
-@derived(nonlinear=True)
+@derived()
 def fourier(
     X: Float[Array, "n p"], *, seed: int, gamma: float, size: int
 ) -> Float[Array, "n l"]:

@@ -14,10 +14,6 @@ are both their records. So there are as many of them as a derived column needs
 (`rules.rare_derived`), and too many for the equations. A silo judges its own, or those
 of all silos where these were counted.
 
-Features that are drawn of columns (`KernelPCA`) are their products as well, in all
-orders: where the kernel is wide, fits by a few seeds are solved for sums of products of
-three columns. So they are judged like products of every two of these columns.
-
 Products of two columns in a class by itself are three factors too. There the rows of
 the class are judged as a table would be, where the silo has enough of them for that.
 """
@@ -47,7 +43,6 @@ from unpooled.party.rules.rare_derived import rows_that_differ
 from unpooled.party.views.view import View
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step
-from unpooled.protocol.view_operations import Select
 
 # Fewest rows of a class for each column, for its rows to be judged.
 _ROWS_PER_COLUMN = 2
@@ -75,7 +70,7 @@ class LeverageOfProducts:
         Refusal
             As "derived_rows".
         """
-        limit = self._policy.max_leverage
+        limit, factors = self._policy.max_leverage, _factors(view)
         if not functions_of(view) or limit >= 1.0:
             return
         pairs = tells_pairs(step, len(view.columns))
@@ -87,40 +82,23 @@ class LeverageOfProducts:
         name = f"{read.digest()} {pairs} {by_class}"
         if name in passed:
             return
-        self._judge(read, _factors(view), pairs=pairs, by_class=by_class)
-        if columns := view.multiplied:
-            # What is drawn of columns is products of them in all orders.
-            own = View(view.table, [Select(tuple(columns))])
-            factors = [(column, False) for column in columns]
-            self._judge(own, factors, pairs=pairs, by_class=by_class)
-        passed.add(name)
-
-    def _judge(
-        self,
-        view: View,
-        factors: Sequence[tuple[str, bool]],
-        *,
-        pairs: bool,
-        by_class: bool,
-    ) -> None:
-        """Refuse where one row carries a direction of columns that a factor weighs."""
-        limit = self._policy.max_leverage
         if pairs:
-            self._check_few(view, functions_of(view))
+            self._check_few(read)
         classes = indicators(view.table, frozenset(), by_class, 1)
-        p = 1 + len(classes) + (len(view.columns) if pairs else 0)
+        p = 1 + len(classes) + (len(read.columns) if pairs else 0)
         for column, inverse in factors:
             weight = _weight(view.table, column, inverse=inverse)
-            blocks = partial(_weighted, view, weight, classes, pairs=pairs)
+            blocks = partial(_weighted, read, weight, classes, pairs=pairs)
             # With as many columns as rows every leverage is 1.
             if p + 1 < (weight != 0.0).sum():
                 found = largest_leverage(blocks, len(weight), p, limit)
                 if found.at_least > limit:
                     raise Refusal("derived_rows")
+        passed.add(name)
 
-    def _check_few(self, view: View, factors: set[str]) -> None:
-        """Refuse functions of factors beside columns in which few rows differ."""
-        derived = _derived_names(view)
+    def _check_few(self, view: View) -> None:
+        """Refuse derived columns beside one in which few rows differ from others."""
+        factors, derived = functions_of(view), _derived_names(view)
         counted = {name for names, _ in view.groups for name in names}
         own = [name for name in view.columns if name not in counted]
         for name, few in zip(own, rows_that_differ(view, own).tolist(), strict=True):
@@ -160,8 +138,8 @@ class LeverageOfProducts:
 
 
 def functions_of(view: View) -> set[str]:
-    """Return the columns of which columns are made that are not linear in them."""
-    return {*view.multiplied} | {
+    """Return the columns of which derived columns are functions that are not linear."""
+    return {
         name
         for read, public in view.derived_arguments
         for kind, *places in zip(

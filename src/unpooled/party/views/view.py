@@ -362,15 +362,6 @@ class View:
         ]
 
     @property
-    def multiplied(self) -> list[str]:
-        """The source columns of transforms that are not linear in several of them."""
-        found = set[str]()
-        for one, origins in zip(self._derived, self._origins, strict=False):
-            if one.step.nonlinear:
-                found |= set(origins) if all(origins) else {*self.source_columns}
-        return sorted(found)
-
-    @property
     def is_by_columns(self) -> bool:
         """Whether other silos have other columns of the same rows."""
         return self._partition == "columns"
