@@ -873,7 +873,7 @@ def _measuring_two_classes(
     positive = _positive(metric, y_score, methods, pos_label, _WITHOUT_POSITIVE)
     arguments = {"y_true": y_true, "pos_label": positive, "n_bins": n_bins}
     with measuring(metric, y_score, methods, arguments) as by:
-        yield positive, positive == by.model.classes_[1]
+        yield positive, positive == by.model.classes_.tolist()[1]
 
 
 def _positive(
