@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import weakref
 from collections import OrderedDict
@@ -123,6 +124,34 @@ def test_a_copy_becomes_nvflares_program(kit, kind, capfd):
     assert "--job_id" not in lacking
     assert "--token/" not in lacking
     launcher.handle_event(EventType.SYSTEM_END, fl_ctx)
+
+
+def test_a_job_may_begin_before_it_was_handed_over(started):
+    """As on a busy machine, where the thread that hands it over has to wait."""
+    launcher, standby, fl_ctx = started
+    heard, own = threading.Event(), standby._socket
+
+    class Slow:
+        close = own.close
+
+        @staticmethod
+        def sendall(data):
+            own.sendall(data)
+            assert heard.wait(PATIENCE)
+
+    hear = standby._hear
+
+    def heard_first(news):
+        try:
+            hear(news)
+        finally:
+            heard.set()
+
+    standby._socket, standby._hear = Slow(), heard_first
+    handle = launcher.launch_job({"job_id": "job"}, fl_ctx)
+
+    assert handle._over.wait(PATIENCE)
+    assert handle.pid is not None
 
 
 def test_what_grows_by_every_job_is_forgotten(started):

@@ -320,11 +320,13 @@ class Standby:
         with self._lock:
             if not self._is_there:
                 return None
+            # Before it is sent: the answer may be heard before `sendall` has returned.
+            self._given.append(process)
             try:
                 self._socket.sendall(json.dumps(job).encode() + b"\n")
             except OSError:  # somebody killed it
+                self._given.pop()
                 return None
-            self._given.append(process)
         return process
 
     def _listen(self) -> None:
