@@ -39,7 +39,6 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-from scipy.linalg.blas import dsyrk
 
 from unpooled.arrays import Array, Float
 from unpooled.federation.federation import Federation
@@ -243,18 +242,16 @@ class _Products:
     """
 
     def __init__(self, k: int, q: int) -> None:
-        # BLAS adds into the upper triangle of an array in Fortran's order.
-        self._upper = [np.zeros((q, q), order="F") for _ in range(k)]
+        self._sums = np.zeros((k, q, q))
 
     def add(self, j: int, W: Float[Array, "b q"]) -> None:
-        """Add the products of a block of rows of ``W_j``, in C's order."""
-        self._upper[j] = dsyrk(1.0, W.T, beta=1.0, c=self._upper[j], overwrite_c=True)
+        """Add the products of a block of rows of ``W_j``."""
+        # NumPy's, not SciPy's, which lets no other thread run meanwhile.
+        self._sums[j] += W.T @ W
 
     def squares(self, j: int, A: Float[Array, "q p"]) -> Float[Array, " p"]:
         """Return the column sums of the squares of ``W_j A``."""
-        upper = self._upper[j]
-        products = upper + np.triu(upper, 1).T
-        return np.maximum((A * (products @ A)).sum(axis=0), 0.0)
+        return np.maximum((A * (self._sums[j] @ A)).sum(axis=0), 0.0)
 
 
 def _blocks(
