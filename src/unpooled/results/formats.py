@@ -67,9 +67,9 @@ def known_to(x: float, error: float) -> str:
 
 
 def ratio(x: float) -> str:
-    """Return a ratio with two digits at least of what tells it from 1.
+    """Return a ratio with at least two digits of its difference from 1.
 
-    That of one euro more, or of one day, has four nines or zeros behind the point.
+    That of one euro more, or of one day, begins with 0.9999 or 1.0000.
     """
     away = abs(x - 1.0)
     if not 1e-9 <= away < 0.005:

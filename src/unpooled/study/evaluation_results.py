@@ -22,8 +22,8 @@ _NEGATED = "neg_"
 _MEANINGS: Mapping[str, str] = {
     "accuracy": "accuracy is the share of rows whose class is predicted correctly",
     "balanced_accuracy": "balanced accuracy is the mean of that share over the classes",
-    "matthews_corrcoef": "matthews_corrcoef is the correlation between the classes and "
-    "those that are predicted",
+    "matthews_corrcoef": "matthews_corrcoef is the correlation between true and "
+    "predicted classes",
     "precision": "precision is the share that is of the second class, of the rows that "
     "are predicted as it",
     "recall": "recall (sensitivity) is the share of the second class that is predicted "

@@ -104,9 +104,10 @@ def test_precision_recall_and_their_mean_equal_scikit_learns(classes):
         else:
             with pytest.raises(DataError, match=r'has 3.*See average="macro" or "we'):
                 own("ill", ours)
-        with pytest.raises(
-            DataError, match="average='samples'; choose one of 'binary', "
-        ):
+        named = (
+            'average=\'samples\'; choose "binary", "macro", "weighted", "micro" or None'
+        )
+        with pytest.raises(DataError, match=named):
             own("ill", ours, average="samples")
     found = metrics.matthews_corrcoef("ill", ours)
     assert_allclose(found, sklearn.metrics.matthews_corrcoef(y, theirs), **CLOSE)

@@ -283,7 +283,7 @@ def balanced_accuracy_score(
 
 
 def matthews_corrcoef(y_true: Any, y_pred: Any) -> float:
-    """Return the correlation between the classes and those that are predicted.
+    """Return Matthews' correlation coefficient of true and predicted classes.
 
     Parameters
     ----------
@@ -747,11 +747,7 @@ def _of_classes(
     zero_division: float,
 ) -> Any:
     """Return a metric of one class or several, after checks of its options."""
-    averages = ("binary", "macro", "weighted", "micro", None)
-    if average not in averages:
-        raise DataError(
-            f"average={average!r}; choose one of {', '.join(map(repr, averages))}."
-        )
+    check_choice("average", average, ("binary", "macro", "weighted", "micro", None))
     options: dict[str, Any] = {
         "average": average,
         "zero_division": float(zero_division),
