@@ -25,8 +25,10 @@ def policy(budget):
     return f"require_privacy = true\nprivacy_budget = {budget}\nmin_rows = 5"
 
 
-def test_plan_run_and_report_have_one_account(tmp_path):
-    study = write_study(tmp_path, policy=policy(60.0), steps=STEPS)
+@pytest.mark.parametrize("scaler", ["StandardScaler", "RobustScaler"])
+def test_plan_run_and_report_have_one_account(tmp_path, scaler):
+    steps = STEPS.replace("StandardScaler", scaler)
+    study = write_study(tmp_path, policy=policy(60.0), steps=steps)
     sentence = f"together private with ε = {TOTAL:.4g} at δ = 1e-05"
     planned = call("plan", study)
     assert planned.exit_code == 0

@@ -192,6 +192,15 @@ def checked_point(
     return found[0], found[1]
 
 
+def check_single_round(privacy: GaussianPrivacy, name: str) -> None:
+    """Refuse a mechanism of PCA for a model that has one round with noise."""
+    if privacy.mechanism != "scatter":
+        raise DataError(
+            f'mechanism="{privacy.mechanism}" is one of PCA; a {name} has one round. '
+            f"Leave the mechanism out."
+        )
+
+
 def promise(
     privacy: GaussianPrivacy, federation: Federation, **found: Any
 ) -> dict[str, Any]:

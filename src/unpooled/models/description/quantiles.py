@@ -8,9 +8,12 @@
       11 rounds        counts, and by comparisons centre and spread of φ
       8 batches        by comparisons: which parts of a bracket have enough values, and
                        in which of these a quantile lies
+    privacy=GaussianPrivacy(...)
+      one round        silos ── counts of parts of a public range, with noise ──> opened
 
 φ(x) = sgn(x) log(1 + |x|). `unpooled.models.description.column_quantiles` has the
-search by totals, `quantile_comparisons` that by comparisons.
+search by totals, `quantile_comparisons` that by comparisons, and `private_quantiles`
+the counts with noise.
 
 References
 ----------
@@ -31,7 +34,11 @@ from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.ledger.notebook import pandas_if_installed
 from unpooled.models.base import FederatedEstimator
-from unpooled.models.description import column_quantiles, quantile_comparisons
+from unpooled.models.description import (
+    column_quantiles,
+    private_quantiles,
+    quantile_comparisons,
+)
 from unpooled.models.description.quantiles_results import quantiles_exhibits
 from unpooled.models.parameter_checks import check_choice, whole_number
 from unpooled.models.preprocessing import pooled_lambda, signs_in_secret
@@ -174,6 +181,10 @@ class Quantiles(FederatedEstimator):
         at a single value, where at least `min_rows` cells have it.
     allow_coordinator_party : bool, default False
         With "mpc" and two silos, let the coordinator be the third party.
+    privacy : GaussianPrivacy, optional
+        Differential privacy: noise in counts that hides any one row, in place of a
+        search and of `min_rows`. Values are counted in 4,096 parts of a public range,
+        ``centre ± row_norm * scale``; those beyond it count at its ends.
 
     Attributes
     ----------
@@ -181,7 +192,14 @@ class Quantiles(FederatedEstimator):
         NaN where fewer than `min_rows` values lie at or beyond a quantile.
     errors_ : (r, p) array
         The most that a quantile can differ from that of the pooled rows, for the bounds
-        of its bracket: 0 where it is a value.
+        of its bracket: 0 where it is a value. With `privacy` the width of a part of the
+        range, to which the noise comes.
+    intervals_ : (2, r, p) array
+        Only with `privacy`: lower and upper ends of the quantiles' intervals at 95 %,
+        of sampling and of the noise together, by ranks. An interval that would go
+        beyond the public range ends there.
+    privacy_ : dict
+        Only with `privacy`: its parameters and cost, as of `StandardScaler`.
     probabilities_ : (r,) array
         Of the quantiles.
     columns_ : list of str
@@ -200,7 +218,9 @@ class Quantiles(FederatedEstimator):
     that a quantile lies between. With ``comparison="mpc"`` instead: for each column the
     number of values, and signs that reveal centre and spread of φ coarsely, which parts
     of a bracket have `min_rows` values or none, and the bracket of the quantile. Never
-    released: a row, a minimum or maximum, or any silo's own count.
+    released: a row, a minimum or maximum, or any silo's own count. With `privacy`
+    instead: N, and how many values of each column lie in 5,460 parts of its public
+    range, at six widths, all with noise.
 
     Where to search is found without a largest value: of N values whose φ has mean m and
     standard deviation s, one of rank k lies within s sqrt(N / k) of m (Markov's
@@ -219,7 +239,8 @@ class Quantiles(FederatedEstimator):
 
     _missing = True
     _ways = MappingProxyType({"comparison": COMPARISONS})
-    _steps = OF_COMPARISONS
+    _steps = (*OF_COMPARISONS, private_quantiles)
+    _computed = ("intervals_",)
     quantiles_: Float[Array, "r p"] = field(init=False)
     errors_: Float[Array, "r p"] = field(init=False)
     probabilities_: Float[Array, " r"] = field(init=False)
@@ -232,8 +253,11 @@ class Quantiles(FederatedEstimator):
     min_rows: int = 10
     decimals: Any = None
     allow_coordinator_party: bool = False
+    privacy: Any = None
 
     def _citation(self) -> Citation:
+        if self.privacy is not None:
+            return private_quantiles.CITATION
         how = {
             "mpc": "by secure multi-party computation",
             "summed": "from counts over all silos",
@@ -248,8 +272,16 @@ class Quantiles(FederatedEstimator):
 
     def _fit(self, federation: Federation, y: Any) -> None:
         probabilities = probabilities_of(self.probabilities)
-        found = column_values(self, federation, probabilities)
-        self.quantiles_, self.errors_ = found
+        if self.privacy is None:
+            found = column_values(self, federation, probabilities)
+            self.quantiles_, self.errors_ = found
+        else:
+            private = private_quantiles.private_quantiles(
+                self, federation, probabilities
+            )
+            self.quantiles_, self.intervals_ = private.values, private.intervals
+            self.errors_ = np.tile(private.widths, (len(probabilities), 1))
+            self.privacy_ = private.privacy
         self.probabilities_ = probabilities
         self.columns_ = list(federation.feature_names)
 
@@ -270,6 +302,7 @@ def quantiles(
     min_rows: int = 10,
     decimals: Any = None,
     allow_coordinator_party: bool = False,
+    privacy: Any = None,
 ) -> Any:
     """Return quantiles of every column over all silos.
 
@@ -288,6 +321,8 @@ def quantiles(
         How many decimals values have.
     allow_coordinator_party : bool, default False
         With "mpc" and two silos, let the coordinator be the third party.
+    privacy : GaussianPrivacy, optional
+        Differential privacy, in place of a search.
 
     Returns
     -------
@@ -303,6 +338,7 @@ def quantiles(
         min_rows=min_rows,
         decimals=decimals,
         allow_coordinator_party=allow_coordinator_party,
+        privacy=privacy,
     )
     return model.fit(federation).to_frame()
 

@@ -14,6 +14,17 @@ if TYPE_CHECKING:
     from unpooled.models.description.quantiles import Quantiles
 
 
+_PRIVATE = (
+    "They are from counts of values in parts of public ranges, with noise for "
+    "differential privacy; the largest error is the width of a part, to which the "
+    "noise comes."
+)
+NOISY_QUANTILES = (
+    "Intervals at 95 %, of sampling and of the noise together, by ranks. A value "
+    "beyond the public range of its column was counted at the range’s end."
+)
+
+
 def quantiles_exhibits(model: "Quantiles", columns: Sequence[str]) -> list[Exhibit]:
     """Return the exhibits of fitted quantiles."""
     wrong = np.where(np.isnan(model.errors_), -1.0, model.errors_).max(axis=0)
@@ -27,8 +38,11 @@ def quantiles_exhibits(model: "Quantiles", columns: Sequence[str]) -> list[Exhib
         exact[Column(head, "number", key)] = own
         cells = map(_cell, own.tolist(), errors.tolist())
         printed[Column(head, "figures", key)] = list(cells)
+    private = "privacy_" in vars(model)
     ends = (
-        "The search went on to the values themselves."
+        _PRIVATE
+        if private
+        else "The search went on to the values themselves."
         if model.min_rows <= 1
         else f"Each lies in a bracket with at least {model.min_rows} values, and is "
         f"interpolated in it: the largest error is the width of a column’s widest "
@@ -42,7 +56,20 @@ def quantiles_exhibits(model: "Quantiles", columns: Sequence[str]) -> list[Exhib
         by_column("quantiles", model.columns_, exact | largest, place="files"),
         by_column("shown", model.columns_, printed | largest, place="pages"),
     ]
-    return [Exhibit("Quantiles", text, tables)]
+    shown = [Exhibit("Quantiles", text, tables)]
+    return [*shown, _intervals(model)] if private else shown
+
+
+def _intervals(model: "Quantiles") -> Exhibit:
+    """Return the intervals of quantiles whose counts had noise."""
+    low, high = vars(model)["intervals_"]
+    cells = dict[Column, Any]()
+    for i, q in enumerate(model.probabilities_.tolist()):
+        key = f"quantile_{q:g}".replace(".", "_").replace("-", "_")
+        cells[Column(f"{100 * q:g} %, from", "number", f"{key}_from")] = low[i]
+        cells[Column(f"{100 * q:g} %, to", "number", f"{key}_to")] = high[i]
+    table = by_column("quantile_intervals", model.columns_, cells)
+    return Exhibit("Noise and sampling error", NOISY_QUANTILES, [table])
 
 
 def _cell(value: float, error: float) -> str:

@@ -7,6 +7,7 @@ import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.models.description.histogram_results import bins_table
+from unpooled.models.description.quantiles_results import NOISY_QUANTILES
 from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit
 from unpooled.results.fitted_attributes import MOST_ACROSS, by_column
 from unpooled.results.formats import counted, listed
@@ -217,15 +218,28 @@ def robust_scaler_exhibits(
         normal = (
             ", over that of a standard normal column" if model.unit_variance else ""
         )
+        equal = (
+            ", at least the width of the parts in which its values were counted"
+            if "privacy_" in vars(model)
+            else ", or 1 where these are equal"
+        )
         done.append(
             f"the column is divided by its scale: the distance of its {low} and "
-            f"{high} quantiles{normal}, or 1 where these are equal"
+            f"{high} quantiles{normal}{equal}"
         )
     if not values:
         return []
     text = " and ".join(done)
     table = by_column("columns", columns, values)
-    return [Exhibit(_HEADING, f"{text[:1].upper()}{text[1:]}.", [table])]
+    shown = [Exhibit(_HEADING, f"{text[:1].upper()}{text[1:]}.", [table])]
+    if (interval := vars(model).get("center_interval_")) is not None:
+        ends = {
+            Column(f"Median, {end}", "number"): own
+            for end, own in zip(("from", "to"), interval, strict=True)
+        }
+        table = by_column("private_intervals", columns, ends)
+        shown.append(Exhibit("Noise and sampling error", NOISY_QUANTILES, [table]))
+    return shown
 
 
 def quantile_exhibits(

@@ -1,10 +1,10 @@
 """Columns about their medians, in units of their interquartile ranges.
 
-quantiles   by counts or in secret: `unpooled.models.description.quantiles`
+quantiles   by counts, in secret or with noise: `unpooled.models.description.quantiles`
 transform   x ↦ (x - median) / (upper - lower quantile), in each silo
 """
 
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, final
 
@@ -17,12 +17,14 @@ from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.models.base import FederatedEstimator
+from unpooled.models.description import private_quantiles
 from unpooled.models.description.quantiles import (
     COMPARISONS,
     STEPS,
     column_values,
 )
 from unpooled.models.preprocessing.preprocessing_results import robust_scaler_exhibits
+from unpooled.models.preprocessing.private_moments import privately_standardised
 from unpooled.protocol.step import derived, public
 from unpooled.results.citations import Citation
 
@@ -68,13 +70,23 @@ class RobustScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         How many decimals values have, as of `Quantiles`.
     allow_coordinator_party : bool, default False
         With "mpc" and two silos, let the coordinator be the third party.
+    privacy : GaussianPrivacy, optional
+        Differential privacy: quantiles from counts with noise, as of `Quantiles`, in
+        place of a search. Of the scaler alone; models after it have a `privacy` of
+        their own, and the costs add up.
 
     Attributes
     ----------
     center_ : (p,) array or None
         Medians; None without `with_centering`.
     scale_ : (p,) array or None
-        Ranges, 1 for those that are 0; None without `with_scaling`.
+        Ranges, 1 for those that are 0; None without `with_scaling`. With `privacy` at
+        least the width of the parts in which values were counted.
+    center_interval_ : (2, p) array
+        Only with `privacy` and `with_centering`: intervals of the medians at 95 %, of
+        sampling and of the noise together.
+    privacy_ : dict
+        Only with `privacy`: its parameters and cost, as of `StandardScaler`.
     n_features_in_ : int
         p, the number of columns seen in `fit`.
     feature_names_in_ : (p,) array of str
@@ -100,7 +112,8 @@ class RobustScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
 
     _missing = True
     _ways = MappingProxyType({"comparison": COMPARISONS})
-    _steps = STEPS
+    _steps = (*STEPS, private_quantiles)
+    _computed = ("center_interval_",)
     center_: Float[Array, " p"] | None = field(init=False)
     scale_: Float[Array, " p"] | None = field(init=False)
     _exhibits = robust_scaler_exhibits
@@ -114,11 +127,16 @@ class RobustScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
     min_rows: int = 10
     decimals: Any = None
     allow_coordinator_party: bool = False
+    privacy: Any = None
 
     def _citation(self) -> Citation:
         done = ["centred at their medians"] * self.with_centering
         done += ["divided by quantile ranges"] * self.with_scaling
         text = " and ".join(done) or "left as they were"
+        if self.privacy is not None:
+            counted = private_quantiles.CITATION
+            sentence = f"Columns were {text}. {counted.sentence}"
+            return replace(counted, sentence=sentence)
         return Citation(
             f"Columns were {text}, over the rows of all silos.",
             (
@@ -135,7 +153,14 @@ class RobustScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         if not wanted:
             return
         names = federation.feature_names
-        found, _ = column_values(self, federation, np.array(wanted))
+        private = None
+        if self.privacy is None:
+            found, _ = column_values(self, federation, np.array(wanted))
+        else:
+            private = private_quantiles.private_quantiles(
+                self, federation, np.array(wanted)
+            )
+            found, self.privacy_ = private.values, private.privacy
         if few := [
             n for n, own in zip(names, found.T, strict=True) if np.isnan(own).any()
         ]:
@@ -145,9 +170,14 @@ class RobustScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
             )
         if self.with_centering:
             self.center_ = found[0]
+            if private is not None:
+                self.center_interval_ = private.intervals[:, 0]
         if self.with_scaling:
             scale = found[-1] - found[-2]
-            scale = np.where(scale < _ROUNDING, 1.0, scale)
+            if private is not None:
+                scale = np.maximum(scale, private.widths)
+            else:
+                scale = np.where(scale < _ROUNDING, 1.0, scale)
             if self.unit_variance:
                 normal = scipy.stats.norm.ppf([low, high])
                 scale = scale / (normal[1] - normal[0])
@@ -178,6 +208,9 @@ class RobustScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         p = self.n_features_in_
         center = np.zeros(p) if self.center_ is None else self.center_
         scale = np.ones(p) if self.scale_ is None else self.scale_
+        if "privacy_" in vars(self) and isinstance(X, Federation):
+            fitted = {"mean": center, "scale": scale, "rho": self.privacy_["rho"]}
+            return self._applied(X, privately_standardised, fitted)
         return self._applied(X, about_medians, {"center": center, "scale": scale})
 
     def to_sklearn(self) -> Any:

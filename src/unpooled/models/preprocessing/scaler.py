@@ -35,6 +35,7 @@ from unpooled.models.moments import (
 )
 from unpooled.models.preprocessing import private_moments
 from unpooled.models.preprocessing.preprocessing_results import scaler_exhibits
+from unpooled.models.private_rows import check_single_round
 from unpooled.protocol.step import (
     derived,
     disclosed,
@@ -250,11 +251,7 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
                 "A StandardScaler on a column partition releases nothing: each silo "
                 "keeps the moments of its own columns. Leave privacy out."
             )
-        if privacy.mechanism != "scatter":
-            raise DataError(
-                f'mechanism="{privacy.mechanism}" is one of PCA; a StandardScaler has '
-                f"one round. Leave the mechanism out."
-            )
+        check_single_round(privacy, "StandardScaler")
         if not (self.with_mean or self.with_std):
             raise DataError(
                 "Without with_mean and with_std a StandardScaler finds nothing that "
