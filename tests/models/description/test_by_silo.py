@@ -79,6 +79,7 @@ def test_is_what_pandas_finds_in_each_silo(follow, secure_sum):
     )
 
 
+@pytest.mark.thinned("False-plain")
 @pytest.mark.parametrize(("follow", "secure_sum"), WAYS)
 def test_quartiles_are_those_of_each_silo(follow, secure_sum):
     federation, tables = silos(made(), follow=follow, secure_sum=secure_sum)
@@ -165,6 +166,7 @@ def test_quartiles_are_withheld_where_means_are():
     assert (np.isnan(found.silo_quartile_errors_) == hidden).all()
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(("n_values", "shown"), [(7, False), (8, False), (9, True)])
 def test_quartiles_of_few_values_are_withheld_where_one_is_rare(n_values, shown):
     frame = made()[[*NUMBERS, "kind"]]
@@ -260,6 +262,7 @@ def test_a_study_has_it_in_report_and_files(tmp_path):
 # --- What is withheld ---------------------------------------------------------------
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(
     ("values", "nowhere"),
     [
