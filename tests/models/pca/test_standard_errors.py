@@ -54,7 +54,7 @@ def by_derivatives(X, *, standardised):
     return se[:K], np.sqrt(np.sum(np.square(of_axes), axis=0))[:K]
 
 
-def fitted(rows, standardised, errors=True, **options):
+def fitted(rows, standardised, errors: bool | str = True, **options):
     pca = PCA(K, standard_errors=errors)
     model = make_pipeline(StandardScaler(), pca) if standardised else pca
     model.fit(open_silos(rows, **options))
