@@ -69,6 +69,7 @@ def candidates(federation: up.Federation, groupings: tuple[str, str]) -> list[Ar
     return [(u / u[0])[1:] for u in (a + b, a - b)]
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("follow", [False, True])
 @pytest.mark.parametrize(
     ("groupings", "rule"), [(WARDS, "one_setting"), (VISITS, "few_clusters")]

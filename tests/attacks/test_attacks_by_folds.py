@@ -29,7 +29,7 @@ from wire import COLUMNS, PATIENT, Rogue, Silos, rows, silos
 FEATURES = ["age", "sex", "cp"]
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("seed", range(6))
 def test_lda_on_all_rows_and_on_a_split_do_not_subtract_to_a_person(seed):
     """A class that the smaller part of a split has one row of gave the row."""

@@ -126,6 +126,7 @@ def by_regression(model: Any, y: Any, tables: dict[str, Array], **options: Any) 
     return model.fit(federation.select(columns), y)
 
 
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("follow", [False, True])
 @pytest.mark.parametrize(("model", "y"), REGRESSIONS.values(), ids=REGRESSIONS.keys())
 def test_an_information_matrix_is_of_pairs_of_columns_too(model, y, follow):
@@ -202,6 +203,7 @@ def standing_out(column: int = 0) -> dict[str, Array]:
     return tables
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("by_scatter", [False, True])
 def test_plan_and_report_warn_of_a_row_that_carries_half_of_a_direction(
     by_scatter, monkeypatch, tmp_path

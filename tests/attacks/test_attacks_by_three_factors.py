@@ -80,6 +80,7 @@ ATTACKS = {
 }
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("follow", [False, True])
 @pytest.mark.parametrize(
     ("attack", "label", "rule"), ATTACKS.values(), ids=ATTACKS.keys()

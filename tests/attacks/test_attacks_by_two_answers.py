@@ -93,6 +93,7 @@ ATTACKS = {
 }
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("follow", [False, True])
 @pytest.mark.parametrize(("attack", "label"), ATTACKS.values(), ids=ATTACKS.keys())
 def test_two_answers_do_not_show_whom_two_columns_differ_in(attack, label, follow):
@@ -208,6 +209,7 @@ def moved(here: up.Federation) -> Array:
     return one - two
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("follow", [False, True])
 def test_who_moved_between_two_small_categories_is_not_a_difference(follow):
     with pytest.raises(ReleaseRefusedError, match="max_leverage"):

@@ -156,6 +156,7 @@ def test_control_rows_next_to_an_edge_carry_the_information(opened):
 
 # Fits of which a first step from the mean of all responses made one row's mean, and so
 # its weight, far larger than all others'.
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(
     ("seed", "own"), [(1013, False), (8009, True), (8013, True), (8015, True)]
 )

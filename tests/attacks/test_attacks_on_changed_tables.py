@@ -293,6 +293,7 @@ def of_incomplete_rows(here: up.Federation, order: list[str]) -> np.ndarray:
     return found["all"] - found["complete"]
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("follow", [False, True])
 def test_the_only_diagnosis_among_incomplete_rows_is_not_a_difference(order, follow):

@@ -120,6 +120,7 @@ def ends_well(family, partition):
             assert len(rows) == len(table["rows"])
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.shapes
 @pytest.mark.parametrize(
     "family",
@@ -130,6 +131,7 @@ def test_every_family_on_rows(family, tmp_path, monkeypatch):
     ends_well(family, "rows")
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.shapes
 @pytest.mark.parametrize(
     "family",

@@ -7,11 +7,11 @@ import pytest
 
 from desk_silo import ABOUT, kit_of, took_part
 from served_desk import link_of, served
-from tiers import mostly_slow
 from unpooled.desk.history import key_of
 from unpooled.party.memory.audit_log import AuditLog
 
-pytestmark = pytest.mark.browser
+# What is decided, refused and escaped is in `test_silo_desk.py` and `test_door.py`.
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 QUIET = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
@@ -77,10 +77,8 @@ def page(session):
 
 @pytest.mark.parametrize(
     "look",
-    mostly_slow(
-        [(f"{w}-{s}", (w, s)) for w in (400, 1400) for s in ("light", "dark")],
-        "400-dark",
-    ),
+    [(w, s) for w in (400, 1400) for s in ("light", "dark")],
+    ids=lambda look: "-".join(map(str, look)),
 )
 def test_every_page_fits_and_is_quiet(session, page, look):
     width, scheme = look
@@ -107,7 +105,6 @@ def test_reasons_of_refusals_need_no_scrolling_on_a_telephone(session, page, sil
     assert refusals.get_by_text("differ in too few").is_visible()
 
 
-@pytest.mark.slow
 def test_a_reader_of_the_screen_hears_what_things_are(session, page):
     for path in PATHS:
         page.goto(session[1] + path)

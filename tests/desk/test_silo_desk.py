@@ -219,6 +219,7 @@ def test_declining_is_written_too(heart):
     assert AuditLog(heart.silo("rome").audit).study("liver").approval == "denied"
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
@@ -297,7 +298,7 @@ def hostile(place: str) -> str:
     }[place]  # fmt: skip
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(
     "place",
     ["purpose", "contact", "silo", "column", "model", "comment", "no study", "name",

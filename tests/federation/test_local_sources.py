@@ -73,7 +73,7 @@ SOURCES = {
 }
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("source", list(SOURCES))
 def test_any_source_gives_the_same_model(silos, tmp_path, source):
     given = {name: SOURCES[source](f, tmp_path / name) for name, f in silos.items()}

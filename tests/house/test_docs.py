@@ -147,9 +147,7 @@ def folder(tmp_path, monkeypatch) -> Iterator[Path]:
             del sys.modules[name]
 
 
-@pytest.mark.thinned(
-    "README.md", "docs/index.md", "docs/columns.md", "docs/matching.md"
-)
+@pytest.mark.thinned("README.md", "docs/index.md", "docs/matching.md")
 @pytest.mark.parametrize(
     "page",
     slow(

@@ -21,6 +21,7 @@ CASES = list(every_way())
 SEEDS = [0, pytest.param(None, marks=pytest.mark.slow)]
 
 
+@pytest.mark.thinned(12)
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(("name", "way"), CASES)
 def test_a_fit_is_followed_to_its_end(name: str, way: Way, seed: int | None):
@@ -56,6 +57,7 @@ SEARCHES |= {"LogisticRegression-0", "LogisticRegression-1", "LogisticRegression
 SEARCHES |= {"PLSRegression-1", "PLSSVD-1", "PowerTransformer-0", "PowerTransformer-1"}
 
 
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize(
     ("name", "way"), [case for case in CASES if case.id not in SEARCHES]
 )

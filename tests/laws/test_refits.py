@@ -29,6 +29,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize(("name", "first", "second"), PAIRS)
 def test_nothing_of_an_earlier_fit_stays(name, first, second):
     model = first.fitted(estimators()[name](), first.silos())
@@ -43,6 +44,7 @@ def test_nothing_of_an_earlier_fit_stays(name, first, second):
 WITH_ROUNDS = sorted(WAYS.keys() - {"DerivedColumns"})
 
 
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize("when", mostly_slow(["at once", "at the end"], "at the end"))
 @pytest.mark.parametrize("name", slow(WITH_ROUNDS, *LONG))
 def test_a_fit_that_fails_leaves_nothing(name, when):

@@ -130,6 +130,7 @@ def tables(seed: int) -> Array:
     return X
 
 
+@pytest.mark.thinned(20)
 @pytest.mark.parametrize("seed", range(30))
 @pytest.mark.parametrize("limit", [0.5, 0.95])
 def test_bounds_are_on_the_side_of_the_limit(seed, limit, few_rows):

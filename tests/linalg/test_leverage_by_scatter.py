@@ -75,6 +75,7 @@ def test_a_row_that_carries_more_than_the_limit_is_never_cleared(seed, share):
     assert not clears(X, share, X.mean(axis=0) + 0.1 * X.std(axis=0))
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("offset", [0.0, 30.0, 1e4])
 @pytest.mark.parametrize("limit", [0.5, 0.95])
 def test_planted_rows_just_above_the_limit_are_found_in_single_precision(offset, limit):
@@ -177,6 +178,7 @@ def test_quantiles_are_those_of_chi_squared():
             assert 0.9997 * exact <= quantile <= exact
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize(("n", "p"), [(300, 100), (900, 300), (1400, 300)])
 @pytest.mark.parametrize("of_interest", [0.5, 0.95])
 def test_with_few_rows_beside_columns_rows_above_either_limit_are_found(
@@ -237,6 +239,7 @@ def several_threads(request, monkeypatch):
         yield
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.usefixtures("several_threads")
 @pytest.mark.parametrize("apart", [0.1, 1e-2, 1e-3])
 def test_rounding_is_bounded_row_by_row_where_columns_nearly_depend(apart):
@@ -263,7 +266,7 @@ def test_cells_beyond_single_precision_are_judged_in_double():
         assert not clears(scaled, 0.95)
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(1)
 @pytest.mark.usefixtures("several_threads")
 @pytest.mark.parametrize("blocks", [1, 4])
 def test_many_rows_far_out_are_projected_once_more_and_one_at_the_limit_is_found(

@@ -128,6 +128,7 @@ def test_squares_of_infinite_cells_stay_infinite():
 
 # Raw products are formed while means are within about two spreads; on both sides of
 # that switch the digits must be there.
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("offset", [0.0, 1.0, 1.9, 2.1, 3.0, 100.0, 1e4, 1e8])
 def test_scatter_keeps_its_digits_beside_any_mean(offset):
     rng = np.random.default_rng(1)

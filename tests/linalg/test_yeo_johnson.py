@@ -26,7 +26,7 @@ def test_finds_the_optimum_of_real_features(name):
         assert is_optimal(x, lam, TOL), f"feature {j}: {lam}"
 
 
-@pytest.mark.thinned
+@pytest.mark.thinned(10)
 @pytest.mark.parametrize("K", [1, 15])
 @pytest.mark.parametrize("name", made_up())
 def test_finds_the_optimum_of_hard_columns(name, K):

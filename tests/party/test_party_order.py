@@ -67,6 +67,11 @@ def test_messages_out_of_their_order(here):
     offers = rogue.join()
     for reply in rogue.join().values():
         check_refusal(reply, "replayed")
+    # There are no keys yet under which parties could compare.
+    for reply in rogue.ask_all(
+        {"kind": "offer computing", "coordinator": True}
+    ).values():
+        check_refusal(reply, "out_of_order")
     rogue.agree(offers)
     header = {"kind": "accept group key", "leader": "b", "sealed": {"a": "00" * 60}}
     check_refusal(rogue.say("a", {**rogue.where, **header}), "wrong_signature")

@@ -14,7 +14,7 @@ from unpooled.report.html import render
 from unpooled.report.text.what_follows import could_learn
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("kind", ["estimator", "pipeline", "list", "dict", "nested"])
 def test_models_come_in_all_forms(kind):
     federation = up.simulate(up.partition_rows(rows(), 4))

@@ -50,6 +50,7 @@ def of_lines(lines):
     return [(x.step, x.name, x.visibility, x.direction) for x in lines]
 
 
+@pytest.mark.thinned(16)
 @pytest.mark.parametrize("name", mostly_slow(CASES, *FIRST))
 def test_a_silo_plans_what_the_coordinator_plans(announced, name, tmp_path):
     case = CASES[name]
@@ -70,6 +71,7 @@ def test_a_silo_plans_what_the_coordinator_plans(announced, name, tmp_path):
     assert not shown.plan.refusals
 
 
+@pytest.mark.thinned(16)
 @pytest.mark.parametrize("name", mostly_slow(CASES, *FIRST))
 def test_every_line_that_is_shown_has_a_meaning(announced, name):
     shown = announced(name)

@@ -319,6 +319,7 @@ def refused_run(model, federation, y):
     return set()
 
 
+@pytest.mark.thinned(24)
 @pytest.mark.parametrize(("kind", "way", "fault"), [*cases()])
 def test_a_plan_of_every_estimator_is_kept(kind, way, fault):
     at = spoiled_silos(way, fault)

@@ -310,6 +310,7 @@ def test_what_follows_an_imputation_from_other_cells_is_judged(write, follow):
     assert study.resume().evaluation == judged
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("parts", ["", "[evaluate]\ncv = 4\n"])
 def test_silos_follow_what_is_judged_behind_an_imputation(tmp_path, monkeypatch, parts):
     rules = "max_released_share = 10.0\nmin_rows = 1\n"

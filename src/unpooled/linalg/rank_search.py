@@ -186,7 +186,7 @@ def first_brackets(
     *,
     exact: bool,
 ) -> Brackets:
-    """Return intervals that have the values of the ranks, by Markov's inequality.
+    """Return intervals that contain the values of the ranks, by Markov's inequality.
 
     Of N values whose mean square distance of φ from the centre is at most s², at most
     N s² / d² lie at a distance of d or more. As many as the rank lie at or below its

@@ -239,7 +239,10 @@ def exchanged(
     Later steps find them in `inbox`: party -> {name: array}, its own included.
     """
     if any(_as_declared(one).symmetric for one in declared.values()):
-        raise TypeError("An exchanged array travels whole, not as a triangle.")
+        raise TypeError(
+            "An exchanged array cannot be declared symmetric: it is sent whole. Leave "
+            "out symmetric=True."
+        )
     return _declaring("exchanged", by, takes, declared)
 
 

@@ -1,6 +1,7 @@
 """Checks of an estimator: the pooled answer over every split, and what left for it."""
 
 import inspect
+import io
 import re
 import tempfile
 import warnings
@@ -12,11 +13,13 @@ from typing import Any, final
 
 import numpy as np
 import pandas as pd
+from rich.console import Console
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array
+from unpooled.cli.results_tables import show_results
 from unpooled.coordinator.step_call import RoundRunner, RunnerOver, StepCall
 from unpooled.data.categories import category_code, category_name, coded
 from unpooled.errors import DataError, UnpooledError
@@ -206,16 +209,44 @@ class Trial:
         )
 
     @cached_property
-    def reference(self) -> Any:
-        """A clone that is fitted on the default federation, with which others compare.
+    def plain(self) -> "Fit":
+        """The fit under plain sums, with which other fits are compared."""
+        return self._fit("plain")
 
-        Checks only read it: it is fitted once for all of them.
-        """
-        return self.fitted(self.federation())
+    @cached_property
+    def masked(self) -> "Fit":
+        """The fit under masked sums."""
+        return self._fit("masked")
+
+    def _fit(self, secure_sum: str) -> "Fit":
+        federation = self.federation(secure_sum=secure_sum)
+        recorder = _Recorder(federation.coordinator)
+        model = self.fitted(federation.over(recorder))
+        return Fit(model, federation, tuple(recorder.calls))
 
     def fitted(self, federation: Federation) -> Any:
         """Return a clone that is fitted."""
         return clone(self.model).fit(federation, self.y)
+
+
+@final
+@dataclass(frozen=True)
+class Fit:
+    """A fit on the trial's rows. Checks only read it: they share it.
+
+    Attributes
+    ----------
+    model : estimator
+        The fitted clone.
+    federation : Federation
+        What it was fitted on.
+    calls : tuple of StepCall
+        The steps that the fit ran, in their order.
+    """
+
+    model: Any
+    federation: Federation
+    calls: tuple[StepCall, ...]
 
 
 @final
@@ -297,20 +328,18 @@ def check_pooled_answer(trial: Trial) -> None:
     if trial.pooled is None:
         return
     wanted = _oracle(trial)
-    for secure_sum in ("plain", "masked"):
-        model = trial.fitted(trial.federation(secure_sum=secure_sum))
+    for secure_sum, fit in (("plain", trial.plain), ("masked", trial.masked)):
         for name, value in wanted.items():
-            assert _alike(getattr(model, name), value, trial.rtol), (
-                f"{name} is {getattr(model, name)!r} under {secure_sum} sums; on the "
-                f"pooled rows it is {value!r}."
+            found = getattr(fit.model, name)
+            assert _alike(found, value, trial.rtol), (
+                f"{name} is {found!r} under {secure_sum} sums; on the pooled rows it "
+                f"is {value!r}."
             )
 
 
 def check_splits(trial: Trial) -> None:
     """The result does not depend on how the rows lie in silos, nor on their order."""
-    reference = trial.reference
-    masked = trial.fitted(trial.federation(secure_sum="masked"))
-    _assert_equal_fits(trial, masked, "under masks", reference)
+    _assert_as_plain(trial, trial.masked.model, "under masks")
     if trial.partition == "columns" or not trial.exact:
         return
     N = len(trial.frame)
@@ -325,8 +354,7 @@ def check_splits(trial: Trial) -> None:
         order = np.argsort(labels, kind="stable")
         splits["with classes missing at silos"] = np.array_split(order, trial.n_parties)
     for what, parts in splits.items():
-        model = trial.fitted(trial.federation(parts))
-        _assert_equal_fits(trial, model, what, reference)
+        _assert_as_plain(trial, trial.fitted(trial.federation(parts)), what)
 
 
 def check_refit(trial: Trial) -> None:
@@ -336,18 +364,18 @@ def check_refit(trial: Trial) -> None:
     frame[features] = frame[features].to_numpy()[::-1] * 1.5
     model = trial.fitted(trial.federation(frame=frame))
     model.fit(trial.federation(), trial.y)
-    _assert_equal_fits(trial, model, "after another fit", trial.reference)
+    _assert_as_plain(trial, model, "after another fit")
 
 
 def check_ledger(trial: Trial) -> None:
     """The ledger holds, says what the steps declare, and was planned."""
     federation = trial.federation(secure_sum="masked")
     planned = plan(clone(trial.model), federation, trial.y)
-    trial.fitted(federation)
-    assert federation.ledger.verify()
+    ledger = trial.masked.federation.ledger
+    assert ledger.verify()
     own = f"{home_of(type(trial.model).__module__)}."
     lines = set()
-    for line in federation.ledger:
+    for line in ledger:
         if line.direction == "out" or line.visibility == "kept":
             declared = find_step(line.step).declared[line.name]
             assert len(line.shape) == len(declared.letters), line
@@ -365,11 +393,9 @@ def check_steps(trial: Trial) -> None:
     """Every step that the fit asks for keeps what it declares: see `check_step`."""
     if trial.partition == "columns":
         return
-    federation = trial.federation()
-    recorder = _Recorder(federation.coordinator)
-    trial.fitted(federation.over(recorder))
-    assert recorder.calls or not federation.ledger, "the steps went unnoticed"
-    for call in recorder.calls:
+    calls = trial.plain.calls
+    assert calls or not trial.plain.federation.ledger, "the steps went unnoticed"
+    for call in calls:
         step, selection = call.step, call.operations[0]
         from_rows = {"X", "cells", "y"} & set(step.reads) and "kept" not in step.reads
         if not from_rows or step.computation is not None or len(call.operations) > 1:
@@ -421,9 +447,8 @@ def check_transform(trial: Trial) -> None:
     """A view of the silos' rows has the values that `transform` gives an array."""
     if not hasattr(trial.model, "transform") or trial.partition == "columns":
         return
-    federation = trial.federation()
-    model = trial.fitted(federation)
-    view = model.transform(federation)
+    model = trial.plain.model
+    view = model.transform(trial.federation())
     assert isinstance(view, Federation)
     inputs = list(getattr(model, "feature_names_in_", trial.features.columns))
     scores = np.asarray(model.transform(trial.features[inputs]))
@@ -440,7 +465,7 @@ def check_model_file(trial: Trial) -> None:
     """A saved model comes back with the same attributes, to the bit."""
     if type(trial.model).__name__ not in estimators():
         return
-    model = trial.reference
+    model = trial.plain.model
     with tempfile.TemporaryDirectory() as folder:
         save(model, Path(folder) / "model.unpooled")
         same = load(Path(folder) / "model.unpooled")
@@ -450,11 +475,13 @@ def check_model_file(trial: Trial) -> None:
 
 
 def check_report(trial: Trial) -> None:
-    """Report and summary show the results; every figure has its numbers in a file."""
-    federation = trial.federation()
-    model = trial.fitted(federation)
+    """Report, summary and terminal show the results; figures have numbers in a file."""
+    model, federation = trial.plain.model, trial.plain.federation
     lines = len(federation.ledger)
     _check_summary(model)
+    terminal = io.StringIO()
+    show_results(Console(file=terminal, width=80), "step", model.summary())
+    assert type(model).__name__ in terminal.getvalue()
     assert len(federation.ledger) == lines, "its summary asks the silos"
     with tempfile.TemporaryDirectory() as folder:
         report(model, federation, Path(folder) / "report.html")
@@ -562,7 +589,7 @@ def _oracle(trial: Trial) -> Mapping[str, Any]:
     X, labels = trial.features, trial.labels
     if isinstance(trial.pooled, BaseEstimator):
         twin = clone(trial.pooled)
-        own = set(fitted_names(trial.reference))
+        own = set(fitted_names(trial.plain.model))
         if isinstance(trial.y, list):
             twin.fit(X.drop(columns=trial.y), X[trial.y])
         else:
@@ -573,7 +600,9 @@ def _oracle(trial: Trial) -> Mapping[str, Any]:
     return trial.pooled(X.to_numpy(), labels)
 
 
-def _assert_equal_fits(trial: Trial, model: Any, what: str, reference: Any) -> None:
+def _assert_as_plain(trial: Trial, model: Any, what: str) -> None:
+    """Raise where a fit differs from that on the trial's rows under plain sums."""
+    reference = trial.plain.model
     names = set(fitted_names(reference))
     differing = sorted(set(fitted_names(model)) ^ names)
     assert not differing, f"{what}, the fit has other attributes: {differing}"

@@ -193,6 +193,7 @@ def test_blocks_of_no_size_are_refused(rows, block_mb):
         open_source(rows, block_mb=block_mb)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int16"])
 def test_no_copy_of_everything_with_missing_cells(dtype):
     X = np.random.default_rng(0).integers(0, 50, (90_000, 20)).astype(dtype)

@@ -256,11 +256,11 @@ def test_a_process_stays_small_with_the_settings_as_shipped(ending, tmp_path):
         )
         return int(done.stdout) * 1024
 
-    small = written(tmp_path / f"small.{ending}", 2_000_000)
-    large = written(tmp_path / f"large.{ending}", 4_000_000)
+    small = written(tmp_path / f"small.{ending}", 1_000_000)
+    large = written(tmp_path / f"large.{ending}", 2_000_000)
 
-    # Both have several times the rows of a block of 64 MB (419,000). The larger one has
-    # 320 MB more of float64; the two peaks may differ by one block.
+    # Both have more rows than two blocks of 64 MB (419,000). The larger one has 160 MB
+    # more of float64; the two peaks may differ by one block.
     assert peak(large) - peak(small) < 2**26
 
 

@@ -54,6 +54,7 @@ def described(federation, **options):
 # --- Equal to pandas of each silo ---------------------------------------------------
 
 
+@pytest.mark.thinned("True-masked")
 @pytest.mark.parametrize(("follow", "secure_sum"), WAYS)
 def test_is_what_pandas_finds_in_each_silo(follow, secure_sum):
     federation, tables = silos(made(), follow=follow, secure_sum=secure_sum)
@@ -79,6 +80,7 @@ def test_is_what_pandas_finds_in_each_silo(follow, secure_sum):
     )
 
 
+@pytest.mark.thinned("False-plain")
 @pytest.mark.parametrize(("follow", "secure_sum"), WAYS)
 def test_quartiles_are_those_of_each_silo(follow, secure_sum):
     federation, tables = silos(made(), follow=follow, secure_sum=secure_sum)
@@ -165,6 +167,7 @@ def test_quartiles_are_withheld_where_means_are():
     assert (np.isnan(found.silo_quartile_errors_) == hidden).all()
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(("n_values", "shown"), [(7, False), (8, False), (9, True)])
 def test_quartiles_of_few_values_are_withheld_where_one_is_rare(n_values, shown):
     frame = made()[[*NUMBERS, "kind"]]
@@ -260,6 +263,7 @@ def test_a_study_has_it_in_report_and_files(tmp_path):
 # --- What is withheld ---------------------------------------------------------------
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(
     ("values", "nowhere"),
     [
@@ -293,6 +297,7 @@ def test_a_mean_is_withheld_where_it_gives_a_small_count(values, nowhere):
     assert found.silo_size_.tolist() == [100, 110, 120, 130, 140]
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("seed", range(3))
 def test_no_mean_that_is_shown_has_a_small_count(seed):
     """Of two or three whole numbers; nor has what is left of all silos."""
@@ -481,7 +486,7 @@ def drawn(rng, m, v, small):
     return tables
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("m", [2, 3, 4, 6])
 @pytest.mark.parametrize("small", [0.03, 0.1, 0.3])
 def test_no_small_count_follows_from_what_is_printed(m, small):

@@ -314,6 +314,7 @@ def test_conventions(check):
     check()
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("values", [(0.0, 1.0), (1.0, 2.0), (-1.0, 1.0), (0.0, 10.0)])
 def test_a_mean_of_two_values_does_not_tell_a_small_count(values):
     """Three of the second class have the larger value: n times the mean said so."""
@@ -409,6 +410,7 @@ def test_text_is_counted_by_its_names():
     assert "stage = 4, n (%)" in printed
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("n_names", [3, 20, 64])
 def test_as_many_names_as_are_described(n_names):
     rng = np.random.default_rng(n_names)

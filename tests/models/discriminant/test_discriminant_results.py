@@ -48,7 +48,7 @@ def values(model, name, first=1):
     return model.summary().to_frame(name).iloc[:, first:].to_numpy(float)
 
 
-@pytest.mark.thinned
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize(("p", "options"), [
     *((5, options) for options in OPTIONS.values()),
     (80, {"shrinkage": 0.3}),

@@ -62,7 +62,7 @@ def kept(address):
     return KeptArrays(view, [store])
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", BY_ROWS)
 def test_a_silo_writes_what_the_study_reads_of_its_rows(name, tmp_path):
     study, pipeline, source = fitted(name, tmp_path)

@@ -192,6 +192,7 @@ def test_units_and_order_change_nothing(rows):
     assert_allclose(other.box_m_["statistic"], one.box_m_["statistic"], 1e-7)
 
 
+@pytest.mark.thinned("True")
 @pytest.mark.parametrize("follow", [False, True])
 def test_permutations_are_those_of_a_permutation_test(rows, follow):
     options = {"policy": {"allow_disclosed": True}, "random_state": 4}

@@ -53,7 +53,7 @@ def pooled(X, k=None, **kernel):
     return sklearn.decomposition.KernelPCA(k, eigen_solver="dense", **kernel).fit(X)
 
 
-@pytest.mark.thinned
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS)
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 def test_equals_the_twin_on_joined_columns(rows, new_rows, secure_sum, cut, kernel):
@@ -107,7 +107,7 @@ def test_standardised_in_the_silos(rows, new_rows):
     assert_close(model.transform(later), wanted, RTOL)
 
 
-@pytest.mark.thinned
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 def test_the_silos_can_solve_for_themselves(rows, new_rows, secure_sum, kernel):
     theirs = pooled(rows, 3, **kernel)

@@ -74,6 +74,7 @@ def test_counts_equal_scikit_learns(fitted):
     )
 
 
+@pytest.mark.thinned("3")
 @pytest.mark.parametrize("classes", [2, 3])
 def test_precision_recall_and_their_mean_equal_scikit_learns(classes):
     names = np.array(["none", "mild", "severe"])[:classes]

@@ -16,7 +16,7 @@ def data():
     return three_kinds()
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     ("secure_sum", "owner"), [("plain", "a"), ("masked", "c"), ("masked", "d")]
 )

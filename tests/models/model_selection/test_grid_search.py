@@ -193,7 +193,7 @@ def test_steps_are_parameters_too(follow):
     assert not hasattr(grid["scale"][1], "mean_"), "the grid's own object was fitted"
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("scoring", [None, "neg_log_loss", "balanced_accuracy"])
 def test_arrays_are_scored_as_the_federation_is(scoring):
     federation = federated()

@@ -82,7 +82,7 @@ def pooled_components(X, y):
     return sklearn.decomposition.PCA(2).fit(scaled).components_
 
 
-@pytest.mark.thinned
+@pytest.mark.thinned("balanced-masked")
 @pytest.mark.parametrize("secure_sum", ["masked", "plain"])
 @pytest.mark.parametrize("split", ["balanced", "skewed", "one-row", "sorted"])
 def test_a_pipeline_has_the_errors_of_refits_on_pooled_rows(split, secure_sum):

@@ -39,7 +39,7 @@ def alone(rows):
     return up.simulate({"all": rows}, policy=policy, secure_sum="plain")
 
 
-@pytest.mark.thinned
+@pytest.mark.thinned("balanced-masked")
 @pytest.mark.parametrize("secure_sum", ["masked", "plain"])
 @pytest.mark.parametrize("split", ["balanced", "skewed", "one-row", "six", "sorted"])
 def test_the_statistics_are_those_of_pooled_rows(split, secure_sum):
@@ -134,6 +134,7 @@ def apart(sizes=(60, 90, 70), shift=0.15, p=3, policy=None, **options):
     return up.simulate(tables, policy=policy, random_state=3, **options), tables
 
 
+@pytest.mark.thinned("masked-False")
 @pytest.mark.parametrize("follow", [False, True])
 def test_differences_of_silos_are_those_of_manova(follow, secure_sum):
     federation, tables = apart(follow=follow, secure_sum=secure_sum)

@@ -75,6 +75,7 @@ def test_equals_pooled_pca_on_any_connected_graph(graph):
     assert_equals_pooled(model, federation, X, K)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("k", [1, 5, P])
 def test_any_number_of_components(rows, k, secure_sum):
     federation = federate(rows, 3, secure_sum=secure_sum)

@@ -42,7 +42,7 @@ def expected(federation, cv):
     return errors
 
 
-@pytest.mark.thinned
+@pytest.mark.thinned("balanced-masked")
 @pytest.mark.parametrize("secure_sum", ["masked", "plain"])
 @pytest.mark.parametrize("split", ["balanced", "skewed", "one-row"])
 def test_it_is_that_of_refits_on_pooled_rows(split, secure_sum):

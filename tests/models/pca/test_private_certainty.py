@@ -52,6 +52,7 @@ def inside(variances, N, noise, mean, repeats, seed, k=3):
 
 
 # Seeded, so that the shares are what they are: a deviation of 400 is 1.1 %.
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     ("p", "N", "noise", "mean"),
     [

@@ -54,8 +54,8 @@ def by_derivatives(X, *, standardised):
     return se[:K], np.sqrt(np.sum(np.square(of_axes), axis=0))[:K]
 
 
-def fitted(rows, standardised, **options):
-    pca = PCA(K, standard_errors=True)
+def fitted(rows, standardised, errors: bool | str = True, **options):
+    pca = PCA(K, standard_errors=errors)
     model = make_pipeline(StandardScaler(), pca) if standardised else pca
     model.fit(open_silos(rows, **options))
     return pca
@@ -151,13 +151,12 @@ def test_close_variances_do_not_determine_loadings():
     assert (pca.angle_se_[1:] < 0.03).all()
 
 
-def test_variances_alone_take_fewer_numbers(rows):
-    federation = open_silos(rows)
-
-    few = PCA(K, standard_errors="variances").fit(federation)
+@pytest.mark.parametrize("standardised", [False, True])
+def test_variances_alone_take_fewer_numbers(rows, standardised):
+    few = fitted(rows, standardised, errors="variances")
 
     assert not hasattr(few, "components_se_")
-    whole = PCA(K, standard_errors=True).fit(federation)
+    whole = fitted(rows, standardised)
     assert_allclose(few.explained_variance_se_, whole.explained_variance_se_)
 
 

@@ -208,6 +208,7 @@ def test_releases_only_what_the_docstring_says(holes):
     ]
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(
     "cuts", [[30, 60], [5, 85], [1, 2]], ids=["balanced", "skewed", "one row"]
 )
@@ -366,6 +367,7 @@ def parts_of(frame, cuts):
     return dict(zip("abc", (frame.iloc[i:j] for i, j in edges), strict=True))
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("add_indicator", [False, True])
 @pytest.mark.parametrize("cuts", CUTS, ids=["balanced", "skewed", "one row"])
 def test_most_frequent_values_are_those_of_pooled_rows(cuts, add_indicator):

@@ -91,6 +91,7 @@ def test_equals_the_pooled_twin_column_by_column(federate, holes, new_rows):
     assert ours.targets_.tolist() == order
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("skip_complete", [False, True])
 @pytest.mark.parametrize("order", ORDERS)
 def test_orders_are_those_of_the_twin(holes, new_rows, order, skip_complete):

@@ -116,7 +116,7 @@ def test_any_split_gives_the_same(rows):
         assert (off <= 2.0**-26 * np.maximum(1, np.abs(other.lambdas_) * sigma)).all()
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(
     "name", mostly_slow(sorted(set(made_up()) - {"two rows"}), *HARDEST)
 )

@@ -45,7 +45,7 @@ def test_step():
     )
 
 
-@pytest.mark.thinned
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize("common", [0.0, 1.0, 255.0, 1e6])
 @pytest.mark.parametrize("rare", range(1, 30))
 def test_of_two_values_the_rarer_is_counted(common, rare):
@@ -60,7 +60,7 @@ def test_of_two_values_the_rarer_is_counted(common, rare):
     assert not model.get_support()[0]
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("k", range(1, 10))
 def test_rows_that_differ_by_unequal_amounts_are_no_more_than_counted(k):
     """Pixels of any brightness, on any background: fewer than ten are always rare."""

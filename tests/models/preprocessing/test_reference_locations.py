@@ -35,7 +35,7 @@ def declared(X, scale=1.0, shift=0.0):
     }
 
 
-@pytest.mark.thinned
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     ("scale", "shift"),

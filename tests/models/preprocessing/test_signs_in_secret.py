@@ -41,6 +41,7 @@ def test_hard_columns(name):
     assert 0.5 <= model.spread_[0] / spread(x) <= 3.0
 
 
+@pytest.mark.thinned("iris")
 @pytest.mark.parametrize("name", mostly_slow(REAL, "iris", "wine"))
 def test_real_features(name):
     X = real(name)

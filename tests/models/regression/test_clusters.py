@@ -53,6 +53,7 @@ def of_clusters(clusters, *, site_effects):
 WAYS = [(None, False), ("ward", False), ("ward", True)]
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(("clusters", "site_effects"), WAYS)
 def test_a_linear_regression_equals_statsmodels(clusters, site_effects):
     X = made()

@@ -61,6 +61,7 @@ def test_convention(check):
     check()
 
 
+@pytest.mark.thinned("gamma", "binomial")
 @pytest.mark.parametrize("family", FAMILIES)
 def test_equals_statsmodels(family):
     X = made(family)
@@ -85,6 +86,7 @@ def test_equals_statsmodels(family):
         assert_allclose(getattr(ours, name), value, rtol=1e-8)
 
 
+@pytest.mark.thinned("gamma")
 @pytest.mark.parametrize("family", ["binomial", "poisson", "gamma"])
 def test_robust_errors_are_the_sandwich(family):
     X = made(family)

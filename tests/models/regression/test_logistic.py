@@ -114,6 +114,7 @@ def test_rounds_are_at_most_four_and_those_of_the_search(n_classes):
     assert len({line.round for line in federation.ledger}) <= 4 + ours.n_iter_
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     ("n_classes", "options"), [(3, {"cov_type": "HC0"}), (2, {"C": 0.05})], ids=str
 )

@@ -52,7 +52,7 @@ def own_fits(frames, family):
     return np.array([f.params for f in fits]), np.array([f.bse for f in fits])
 
 
-@pytest.mark.thinned
+@pytest.mark.thinned("binomial-True", "gaussian-False")
 @pytest.mark.parametrize("follow", [False, True])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_equals_statsmodels(family, follow):

@@ -58,6 +58,7 @@ def pooled(X, silo):
     return (predictors / predictors.std()).assign(**indicators), predictors.std()
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("cov_type", ["nonrobust", "HC0", "HC1"])
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 def test_a_linear_regression_equals_statsmodels(cov_type, sizes):
@@ -92,6 +93,7 @@ def test_a_linear_regression_equals_statsmodels(cov_type, sizes):
     assert_allclose(ours.score(federation), oracle.rsquared)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("alpha", [0.5, 50.0])
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 def test_a_ridge_regression_equals_sklearns_within_silos(sizes, alpha, secure_sum):
@@ -144,6 +146,7 @@ def test_what_a_ridge_regression_with_site_effects_releases():
     ]
 
 
+@pytest.mark.thinned("gamma", "binomial")
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_generalised_linear_model_equals_statsmodels(family):
     X, silo = made(family, SIZES[1])
@@ -196,7 +199,7 @@ def of_classes(n_classes, sizes):
     return X.drop(columns="y").assign(kind=kind), silo, codes
 
 
-@pytest.mark.thinned
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("cov_type", ["nonrobust", "HC0"])
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_a_logistic_regression_equals_statsmodels(n_classes, cov_type):

@@ -58,7 +58,7 @@ def assert_same(history, theirs, heard):
         assert_allclose(entry["weights"], weights, rtol=0, atol=ATOL)
 
 
-@pytest.mark.thinned
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 @pytest.mark.parametrize("topology", ["complete", "ring", "star"])
 def test_equals_independent_code(rows, init, topology, options):

@@ -200,10 +200,19 @@ def test_missing_cells_that_were_filled_are_judged_by_the_scatter(by_scatter):
 
 def test_the_account_keeps_decisions_for_later_processes(tmp_path, monkeypatch):
     X = twins(0)
+    measured = []
+
+    def measure(*given: Any) -> Any:
+        measured.append(given)
+        return really(*given)
+
+    really = leverage._measured
+    monkeypatch.setattr(leverage, "_measured", measure)
     for _ in range(2):
         rule = LeverageRule(AuditLog(tmp_path / "log"), b"key", Policy())
         with pytest.raises(Refusal, match="max_leverage"):
             rule.check(SQUARES, View(open_source(X), []))
+    assert len(measured) == 1
     log = AuditLog(tmp_path / "log")
     (note,) = log.notes("leverage")
     assert set(note["columns"]) == {"x0", "x1"}

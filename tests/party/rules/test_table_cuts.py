@@ -50,6 +50,16 @@ def test_the_cut_is_the_same_in_every_process():
     np.testing.assert_array_equal(cut_of(frame()), cut_of(frame()))
 
 
+def test_a_later_version_of_the_library_has_the_cut_of_an_earlier_one():
+    """The account of a silo holds for blocks that were made before an update."""
+    n = np.arange(40)
+    table = pd.DataFrame({"x0": n * 1.0, "x1": n % 7 * 1.0, "sick": n % 2})
+
+    blocks = "".join(map(str, cut_of(table)))
+
+    assert blocks == "1123133012310001203023222302313002110213"
+
+
 def test_no_silo_has_the_cut_of_another():
     assert (cut_of(frame()) != cut_of(frame(), key=b"another's")).mean() > 0.8
 

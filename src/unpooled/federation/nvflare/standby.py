@@ -216,7 +216,7 @@ class ServerLauncher(StandbyLauncher):
 
 @final
 class SiloLauncher(StandbyLauncher):
-    """Named in a silo's kit."""
+    """Starts the jobs of a silo; the silo's kit names this class."""
 
     kind = "silo"
 

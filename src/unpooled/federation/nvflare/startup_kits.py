@@ -27,7 +27,7 @@ from unpooled.federation.nvflare.proxy import PROXY_NAMES, connect, proxy_for
 from unpooled.posix import is_locked, lock
 
 _PATIENCE = 10.0  # seconds for a connection to the server
-# Days before the end of a certificate in which it is told.
+# Days before a certificate expires from which on kits warn.
 EXPIRES_SOON = 30.0
 _LOCK = ".running"
 # How glibc manages the memory of a kit's own process, which only passes messages on.
@@ -124,8 +124,8 @@ def check_connection(kit: Path) -> ServerAddress:
 def check_reachable(kit: Path) -> None:
     """Connect to the server as a coordinator's kit would, up to TCP.
 
-    What a connection that is refused, a name that is unknown or a key that cannot be
-    read would lead to, NVFlare tells after its whole patience, or by a traceback.
+    NVFlare itself reports a refused connection, an unknown name or an unreadable key
+    only after its timeout, or by a traceback.
 
     Raises
     ------
@@ -138,9 +138,9 @@ def check_reachable(kit: Path) -> None:
 
 
 def why_refused(kit: Path) -> str:
-    """Return why certificates of a coordinator's kit and its server do not fit, if so.
+    """Return why a coordinator's kit and its server refuse each other, or nothing.
 
-    They are exchanged, which takes half a second where they are good.
+    The certificates are exchanged, which takes half a second where they are accepted.
     """
     try:
         (host, port), plain = _dialled(kit)

@@ -388,7 +388,7 @@ def averaging_on(graph: Graph) -> Averaging:
 
 
 def middle(graph: Graph) -> tuple[str, int]:
-    """Return the first party of least distance from all others, and that distance."""
+    """Return a party in the middle of the graph, and how far the farthest other is."""
     far = {party: max(distances(graph, party).values()) for party in graph}
     lead = min(far, key=lambda party: far[party])
     return lead, far[lead]

@@ -109,9 +109,10 @@ def local_variance_influence(
     total = np.zeros(len(values))
     to_scores = (axes / _root(values)[:, None]).T
     for x in _blocks(X, mean):
-        t = x @ to_scores
-        own = (x / spread) ** 2 @ (axes**2).T if standardised else 1.0
-        total += ((t**2 - own) ** 2).sum(axis=0)
+        if standardised:
+            x /= spread
+        own = x**2 @ (axes**2).T if standardised else 1.0
+        total += (((x @ to_scores) ** 2 - own) ** 2).sum(axis=0)
     return {"variances": total}
 
 

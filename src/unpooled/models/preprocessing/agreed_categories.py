@@ -236,14 +236,14 @@ def tables_of_names(
 def categories_in(
     tables: Float[Array, "l w"], numbers: Sequence[int]
 ) -> Categories | None:
-    """Return what was added into tables of one column; None where it is too much.
+    """Return the categories in the totals of tables; None where they are too many.
 
     Parameters
     ----------
     tables : (l, w) array
-        One table behind the other, each added over all silos.
+        The tables of one column, each added over all silos.
     numbers : sequence of int
-        Theirs.
+        The number of each table.
     """
     places = partial(_all_places, numbers=numbers)
     counts = names_in(np.rint(tables), places, _is_name)

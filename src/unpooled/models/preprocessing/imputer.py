@@ -365,8 +365,9 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         """Fit on a column partition, where each silo keeps what fills its columns."""
         if self.add_indicator:
             raise DataError(
-                "On a column partition add_indicator is not offered: no silo adds to "
-                "the number of cells that another lacks."
+                "On a column partition add_indicator is not available: which columns "
+                "get an indicator follows from counts of missing cells over all silos, "
+                "and each column is at one silo. Leave it out."
             )
         if self.strategy == "constant":
             self.statistics_ = np.full(federation.n_features, self._constant())

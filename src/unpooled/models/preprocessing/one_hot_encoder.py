@@ -143,7 +143,7 @@ class CategoryEncoder(TransformerMixin, FederatedEstimator):
         ]
 
     def _code_arguments(self, groups: Sequence[Groups]) -> dict[str, Any]:
-        """Return the arguments `CODES`, of which steps encode cells."""
+        """Return the arguments `CODES`, by which steps encode cells."""
         codes = [
             np.array([category_code(name) for name in names], float)
             for names in self.categories_

@@ -254,7 +254,8 @@ class MetaAnalysis(FederatedEstimator):
         names, count = agreed_classes(federation, local_names, None, 2)
         if len(names) != 2:
             raise DataError(
-                f"The label has {len(names)} classes; a meta-analysis is of two."
+                f"The label has {len(names)} classes; a meta-analysis of logistic "
+                f"regressions needs two."
             )
         model = LogisticRegression(site_effects=bool(self.site_effects))
         model.fit(federation, y)

@@ -452,7 +452,10 @@ class CCA(Predicting):
         """
         check_is_fitted(self)
         if not self.solver.startswith("dgep"):
-            raise DataError("Only dgep-eigh and dgep-power are diagnosed.")
+            raise DataError(
+                f'diagnose compares the solvers "dgep-eigh" and "dgep-power" with the '
+                f"exact one; this model has solver={self.solver!r}."
+            )
         columns = [*self.x_columns_, *self.y_columns_]
         both = check_federation(self, federation).select(columns)
         with both.calling(self, "diagnose"):

@@ -80,7 +80,7 @@ class AuditLog:
         return Ledger([Release.from_record(record) for record in records])
 
     def state(self) -> AuditState:
-        """Return what all entries say by now, those of other processes included."""
+        """Return the state after all entries so far, also those of other processes."""
         self._chain.catch_up()
         return self._state
 

@@ -162,7 +162,7 @@ class TableCuts:
             raise Refusal("out_of_order")
 
     def _check_common(self, view: Any, *, planned: bool) -> None:
-        """Refuse a part that only blocks would be in which too few silos have."""
+        """Refuse a selection of blocks of which too few silos have rows."""
         if not isinstance(view, View) or view.cut is None or view.cut.shared:
             return
         most, own = self._most(view.table), len(view.cut.sizes)

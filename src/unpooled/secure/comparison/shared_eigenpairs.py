@@ -87,7 +87,7 @@ class SharedEigenpairs(JointComputation):
         return k * (of_powers + others) * element * (n_computing - 1)
 
     def messages(self, name: str, shape: Shape) -> int:
-        """Return the messages to each peer: all of them for the vectors."""
+        """Return the number of messages to each peer; all count for the vectors."""
         if name != self.vectors:
             return 0
         k, p = shape

@@ -96,17 +96,6 @@ def seal_sums(
     return nonce + _sealing(key).encrypt(nonce, data, _about(party, context))
 
 
-def open_sums(sealed: bytes, key: bytes, party: str, context: bytes) -> bytes:
-    """Return the bytes of sums that `seal_sums` sealed.
-
-    Raises
-    ------
-    AggregationError
-        When the sums were altered, or are of another party, context or key.
-    """
-    return _opened(_sealing(key), sealed, party, context)
-
-
 def check_total(
     total: Shaped[Array, "..."], sealed: Mapping[str, bytes], key: bytes, context: bytes
 ) -> None:
@@ -174,7 +163,8 @@ def _subset_sums(
         drawn = np.frombuffer(random, "<u2").reshape(rounds, len(part))
         for buckets, each in zip(drawn, sums, strict=True):
             for limb in range(limbs):
-                _into_buckets(each[limb], buckets, part[:, limb])
+                # Each word to the sum of its bucket.
+                np.add.at(each[limb], buckets, part[:, limb])
     sums = _halved(sums)
     return np.ascontiguousarray(sums.swapaxes(1, 2).reshape(SUBSETS, limbs))
 
@@ -197,13 +187,6 @@ def _subset_sums_of_few(
         sums += (product << np.uint64(shift)).astype(words.dtype)
         rest, shift = rest >> np.uint64(32), shift + 32
     return sums
-
-
-def _into_buckets(
-    sums: Shaped[Array, " b"], buckets: Shaped[Array, " w"], words: Shaped[Array, " w"]
-) -> None:
-    """Add each word to the sum of its bucket."""
-    np.add.at(sums, buckets, words)
 
 
 def _halved(rest: Shaped[Array, "r l b"]) -> Shaped[Array, "r l k"]:
