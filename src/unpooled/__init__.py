@@ -16,9 +16,12 @@ import lazy_loader
 # Both are light. `report` is a package that can be called: bound here, the name means
 # the same object whatever is imported first.
 from unpooled import errors as errors
+from unpooled import late_imports
 from unpooled import report as report
 
 __version__ = "0.2.0.dev0"
+
+late_imports.install()
 
 _load, _, _listed = lazy_loader.attach_stub(__name__, __file__)
 _MODULES = {"errors", "metrics"}

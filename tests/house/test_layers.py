@@ -13,8 +13,8 @@ from source_trees import FILES, ROOT, nodes, nodes_of
 Nodes = tuple[ast.AST, ...]
 
 LAYERS = (
-    "errors posix arrays ledger linalg data secure protocol results party coordinator "
-    "federation models metrics displays report study desk cli testing"
+    "late_imports errors posix arrays ledger linalg data secure protocol results party "
+    "coordinator federation models metrics displays report study desk cli testing"
 )
 RANK: dict[str, int] = {name: i for i, name in enumerate(LAYERS.split())}
 # `python -m unpooled` stands on the command.

@@ -1,7 +1,7 @@
 """Correlation matrices: their inverse, and an order of columns by similarity."""
 
 import numpy as np
-import scipy.cluster.hierarchy
+import scipy
 from scipy.spatial.distance import squareform
 
 from unpooled.arrays import Array, Float, Int

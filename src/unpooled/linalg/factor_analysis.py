@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-import scipy.linalg
-import scipy.optimize
+import scipy
 
 from unpooled.arrays import Array, Bool, Float
 from unpooled.errors import ConvergenceError

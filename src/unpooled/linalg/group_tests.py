@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-import scipy.linalg
-import scipy.stats
+import scipy
 
 from unpooled.arrays import Array, Float
 from unpooled.linalg.generalized_eigen import check_definite

@@ -8,7 +8,7 @@ class       the most probable
 from typing import Any
 
 import numpy as np
-import scipy.special
+import scipy
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 

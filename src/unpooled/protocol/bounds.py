@@ -12,6 +12,7 @@ import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.linalg.moments import packed_square
+from unpooled.linalg.threads import one_thread
 
 # Squares come out of the wide code in multiples of 2^-128; this covers what that and
 # the rounding of a constant column's mean can hide, so that no bound is ever zero.
@@ -104,6 +105,7 @@ class CauchySchwarzImage(Bound):
     squares: str
     block: str
 
+    @one_thread()
     def _scale(self, public: Mapping[str, Any]) -> Float[Array, "p l"]:
         rows = np.sqrt(np.maximum(public[self.squares], 0.0) + _QUANTUM)
         columns = rows @ np.abs(public[self.block])

@@ -81,7 +81,7 @@ _LOADED = {
     ),
 }
 # What is loaded late elsewhere: by NVFlare when it looks for drivers and components, by
-# a silo that opens its table, by a server that draws pictures.
+# a silo that opens its table, by a server that draws pictures, by steps and estimators.
 _LATE = {
     "server": (
         "nvflare.app_common.job_schedulers.job_scheduler",
@@ -112,6 +112,8 @@ _LATE = {
 }
 _LATE_AT_BOTH = (
     "cryptography.hazmat.backends.openssl.backend",
+    "cryptography.x509",
+    "narwhals.stable.v2",
     "nvflare.app_common.decomposers.numpy_decomposers",
     "nvflare.fuel.f3.drivers.aio_grpc_driver",
     "nvflare.fuel.f3.drivers.aio_http_driver",
@@ -120,6 +122,11 @@ _LATE_AT_BOTH = (
     "nvflare.fuel.f3.drivers.grpc_driver",
     "nvflare.fuel.f3.drivers.tcp_driver",
     "nvflare.fuel.utils.fobs.decomposers.core_decomposers",
+    "pandas",
+    "scipy.cluster.hierarchy",
+    "scipy.optimize",
+    "scipy.special",
+    "scipy.stats",
 )
 
 

@@ -29,8 +29,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, final
 
 import numpy as np
-import scipy.special
-import scipy.stats
+import scipy
 from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array, Float, Int

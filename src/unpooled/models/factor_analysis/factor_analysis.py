@@ -20,8 +20,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, final
 
 import numpy as np
-import scipy.linalg
-import scipy.stats
+import scipy
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
 import numpy as np
-import scipy.special
+import scipy
 
 from unpooled.arrays import Array, Bool, Float, Int, Shaped
 from unpooled.errors import DataError

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 import numpy as np
-import scipy.stats
+import scipy
 from scipy.linalg import orthogonal_procrustes
 from sklearn.base import clone
 

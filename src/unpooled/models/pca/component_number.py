@@ -25,9 +25,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-import scipy.linalg
-import scipy.special
-import scipy.stats
+import scipy
 
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError

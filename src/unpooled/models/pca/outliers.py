@@ -28,7 +28,7 @@ procedures for residuals associated with principal component analysis, Technomet
 from typing import Any
 
 import numpy as np
-from scipy.stats import chi2, norm
+import scipy
 
 from unpooled.arrays import Array, Float
 from unpooled.federation.federation import Federation
@@ -122,12 +122,12 @@ def limits(
         residuals are infinite.
     """
     some = kept > _NO_VARIANCE * kept.max(initial=0.0)
-    distances = chi2.ppf(LEVELS, max(int(some.sum()), 1))
+    distances = scipy.stats.chi2.ppf(LEVELS, max(int(some.sum()), 1))
     one, two, three = (float((others**power).sum()) for power in (1, 2, 3))
     if one <= _NO_VARIANCE * (one + kept.sum()):
         return distances, np.full(len(LEVELS), np.inf)
     h = 1.0 - 2.0 * one * three / (3.0 * two**2)
-    root = norm.ppf(LEVELS) * np.sqrt(2.0 * two * h**2) / one
+    root = scipy.stats.norm.ppf(LEVELS) * np.sqrt(2.0 * two * h**2) / one
     base = 1.0 + root + two * h * (h - 1.0) / one**2
     # With h below 0 the power falls, and so does what it is of.
     return distances, one * np.maximum(base, 1e-12) ** (1.0 / h)

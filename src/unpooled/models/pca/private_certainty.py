@@ -58,7 +58,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-import scipy.special
+import scipy
 
 from unpooled.arrays import Array, Bool, Float
 from unpooled.linalg.settled import product

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, final
 
 import numpy as np
-import scipy.stats
+import scipy
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 

@@ -19,8 +19,7 @@ from types import MappingProxyType
 from typing import Any, final
 
 import numpy as np
-import scipy.optimize
-import scipy.special
+import scipy
 
 from unpooled.arrays import Array, Bool, Float
 from unpooled.errors import DataError

@@ -20,7 +20,7 @@ Object-oriented computation of sandwich estimators, Journal of Statistical Softw
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.stats
+import scipy
 
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError

@@ -23,8 +23,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
 import numpy as np
-import scipy.linalg
-import scipy.stats
+import scipy
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 

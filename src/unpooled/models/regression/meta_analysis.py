@@ -25,8 +25,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, final
 
 import numpy as np
-import scipy.linalg
-import scipy.stats
+import scipy
 from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array, Bool, Float, Int, Shaped

@@ -17,8 +17,7 @@ from functools import cached_property
 from typing import Any, final
 
 import numpy as np
-import scipy.linalg
-import scipy.special
+import scipy
 
 from unpooled.arrays import Array, Float, Int
 from unpooled.models.discriminant.classes import NAMES, OPENED_SIZES

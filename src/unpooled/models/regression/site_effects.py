@@ -27,9 +27,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import scipy.linalg
-import scipy.optimize
-import scipy.special
+import scipy
 
 from unpooled.arrays import Array, Float, Int, Shaped
 from unpooled.errors import DataError

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-import scipy.stats
+import scipy
 
 from unpooled.arrays import Array, Float
 from unpooled.results.exhibits import Column, Exhibit, Table

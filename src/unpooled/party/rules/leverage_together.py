@@ -21,7 +21,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, final
 from weakref import WeakKeyDictionary
 
@@ -191,7 +191,7 @@ def _multiplied(step: Step, view: View) -> list[Multiplied]:
     if not leaves:
         return []
     label = "y" in step.reads and view.table.label is not None
-    columns = frozenset(view.source_columns)
+    columns = _as_set(view.source_columns)
     if _multiplies(step, len(view.columns)):
         return [Multiplied(columns, True, label)]
     found = [
@@ -200,6 +200,12 @@ def _multiplied(step: Step, view: View) -> list[Multiplied]:
     if tells_classes(step, view.table):
         found.append(Multiplied(columns, False, True))
     return found
+
+
+# Of wide tables, where each request has the same columns as the one before.
+@lru_cache(maxsize=1)
+def _as_set(columns: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(columns)
 
 
 def _multiplies(step: Step, p: int) -> bool:

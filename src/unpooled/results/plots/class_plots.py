@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.stats
+import scipy
 
 from unpooled.arrays import Array, Float
 from unpooled.results.plots.drawing import ACCENT, INK, SECOND, drawing, short

@@ -9,7 +9,6 @@ import secrets
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import (
@@ -36,6 +35,8 @@ def make_certificate(folder: Path, party: int) -> tuple[bytes, str]:
     password : str
         Password of the key file.
     """
+    from cryptography import x509  # which takes longer than a small first fit's rounds
+
     config = folder / ".config"
     config.mkdir(mode=0o700)
     key = ec.generate_private_key(ec.SECP256R1())
