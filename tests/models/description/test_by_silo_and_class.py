@@ -329,9 +329,9 @@ def known_of_all(counts):
 
 def bounds(counts, place, known):
     """Return the least and the largest count that a cell may have: whole numbers."""
-    A = np.zeros((len(known), *counts.shape))
-    for row, cells in zip(A, known, strict=True):
-        row[cells] = 1.0
+    A: np.ndarray = np.zeros((len(known), *counts.shape))
+    for i, cells in enumerate(known):
+        A[i][cells] = 1.0
     b = np.array([counts[cells].sum() for cells in known], dtype=float)
     cost: np.ndarray = np.zeros(counts.shape)
     cost[place] = 1.0
