@@ -87,7 +87,8 @@ class OneSetting:
         if step.groups and public.get(step.groups):
             found.append(_of_groups(view, versions[0]))
         if step.describes:
-            found.append(_of_own_table(view, versions[0], step.describes))
+            label = view.table.label
+            found.append(_of_own_table(versions[0], step.describes, label))
         return [*found, *([] if whole is None else [whole])]
 
     def _of_step(
@@ -115,8 +116,8 @@ def _of_groups(view: View, table: str) -> Setting:
     return Setting(table, "groups of rows", every, None, "", digest(canonical(groups)))
 
 
-def _of_own_table(view: View, table: str, describes: str) -> Setting:
-    label = view.table.label if describes == "classes" else None
+def _of_own_table(table: str, describes: str, label: str | None) -> Setting:
+    label = label if describes == "classes" else None
     values = digest(canonical([describes, label]))
     # Sizes of classes are about rows, whichever columns a study has.
     return Setting(table, _OWN_TABLES, ("rows",), None, "", values)
