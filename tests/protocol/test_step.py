@@ -317,6 +317,7 @@ def test_every_step_of_the_library_says_what_it_releases():
 NO_PAIRS = {
     "groups or bins by columns": {
         *("by_silo.flagged_columns", "by_silo.withheld_counts"),
+        *("by_silo_and_class.own_class_table", "by_silo_and_class.small_by_class"),
         *("classes.local_class_totals", "classification.local_binned"),
         *("classification.local_confusion", "describe.local_below"),
         *("describe.local_class_below", "describe.local_class_columns"),

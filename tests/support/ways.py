@@ -102,6 +102,7 @@ WAYS: dict[str, list[Way]] = {
         Way({"quartiles": False, "decimals": 1}, named=False),
         Way({"quartiles": False}, reads="both"),
         Way({"quartiles": False, "per_silo": True, "by": "kind"}),
+        Way({"quartiles": False, "per_silo": "classes", "by": "kind"}),
     ],
     "FAMD": [Way(reads="both")],
     "FactorAnalysis": [Way(), Way({"n_components": 2, "rotation": "varimax"})],

@@ -147,6 +147,11 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Keep the setting and the transforms of the first study, use a solver that "
             'adds over rows (solver="exact"), or let the silo set allow_disclosed.',
         ),
+        "one_description": (
+            "the silo's own rows were described as a whole, or by another label, and "
+            "small counts would follow from both tables together",
+            "Describe the silos as the first time (per_silo), or all silos together.",
+        ),
         "require_privacy": (
             "the silo requires differential privacy and the release has none",
             "Ask for a private release, or let the silo drop require_privacy.",

@@ -99,6 +99,10 @@ class Step:
         Name of an argument: where it is true, the last column numbers groups of rows,
         whose values are added before they are multiplied. A silo answers about one such
         column, since two groupings of rows may differ in few of them.
+    describes : str
+        "all rows" or "classes" where it shows counts of the silo's own rows, of all or
+        by the label. A silo that lets its own values be seen answers one of the two in
+        each version of its table, and by one label.
     """
 
     name: str
@@ -122,6 +126,7 @@ class Step:
     between_two: bool = False
     settings: tuple[str, ...] = ()
     groups: str = ""
+    describes: str = ""
 
     def __call__(self, *args: Any, **public: Any) -> Any:
         """Run the function as it is: nothing is checked, nothing leaves."""
@@ -209,10 +214,11 @@ def disclosed(
     *,
     by: str = "rows",
     takes: Mapping[str, str | Public] | None = None,
+    describes: str = "",
     **declared: Any,
 ) -> Callable[[Callable[..., Any]], Step]:
     """Declare a step whose arrays the coordinator sees, one value per party."""
-    return _declaring("disclosed", by, takes, declared)
+    return _declaring("disclosed", by, takes, declared, describes=describes)
 
 
 def kept(

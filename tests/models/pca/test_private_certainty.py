@@ -9,11 +9,15 @@ from numpy.testing import assert_allclose
 from chance import deviation
 from unpooled import PCA, GaussianPrivacy, load, partition_rows, plan, save, simulate
 from unpooled.models.pca.private_certainty import (
+    MeanSquare,
     NoiseOfMoments,
+    largest_of_block,
+    largest_of_products,
     lost_by_clipping,
     private_errors,
     smallest_gap,
     smallest_variance,
+    variance_bounds,
 )
 from unpooled.party.rules.policy import Policy
 
@@ -354,3 +358,104 @@ def test_the_plan_says_what_could_be_seen():
         seen = float(note.split("variance is above ")[1].split(",")[0])
         first = seen if n == 1000 else first
         assert seen == pytest.approx(first / factor, rel=1e-3)
+
+
+# --- Bounds where rows are clipped ---------------------------------------------------
+
+
+def clipped(Y, norm):
+    return Y * np.minimum(1.0, norm / np.linalg.norm(Y, axis=1))[:, None]
+
+
+def bounded(metric, noise, seed, *, slack=True, repeats=200):
+    """Return how often all bounds hold, and the share that lower ones have of truth.
+
+    Of skewed rows with outliers, clipped to less than their mean square length.
+    """
+    rng, p, N, k, width = np.random.default_rng(seed), 12, 400, 3, 5
+    X = rng.exponential(size=(N, p)) ** 1.5 * np.r_[4.0, 3.0, 2.0, np.full(p - 3, 0.5)]
+    hold, tight = [], []
+    for _ in range(repeats):
+        total = X.sum(axis=0) + noise.sums * rng.standard_normal(p)
+        n = N + noise.count * rng.standard_normal()
+        energy = (X**2).sum() + 10.0 * noise.products * rng.standard_normal()
+        shift = total / n
+        D = X - shift
+        truth = np.linalg.eigvalsh(D.T @ D / N)[::-1][:k]
+        of_first = NoiseOfMoments(noise.count, noise.sums, 10.0 * noise.products)
+        rows = MeanSquare.of(round(n), energy, total, shift, of_first)
+        W = np.linalg.qr(np.linalg.eigh(D.T @ D)[1][:, ::-1][:, :width]
+                         + 0.1 * rng.standard_normal((p, width)))[0]  # fmt: skip
+        norm = 0.8 * math.sqrt((D**2).sum() / N)
+        if metric:
+            M = np.diag(np.r_[0.4, 0.6, np.ones(p - 2)])
+            Y, stretch = clipped(D @ M, 0.7 * norm), np.linalg.inv(M)
+            S = Y.T @ Y + symmetric(rng, p, noise.products)
+            seen = W.T @ stretch @ S @ stretch @ W / n
+            most = largest_of_products(stretch @ W, noise.products / n)
+        else:
+            Y = clipped(D, norm)
+            Z = clipped(Y @ W, 0.7 * norm)
+            block = Y.T @ Z + noise.products * rng.standard_normal((p, width))
+            seen, most = W.T @ block / n, largest_of_block(width, noise.products / n)
+        low, high = variance_bounds(seen, most if slack else 0.0, k, rows).T
+        hold.append(((low <= truth) & (truth <= high)).all())
+        tight.append(low / truth)
+    return np.mean(hold), np.mean(tight, axis=0)
+
+
+@pytest.mark.parametrize("metric", [False, True])
+@pytest.mark.parametrize("products", [1.0, 100.0, 1000.0])
+def test_bounds_hold_whatever_the_rows_are(metric, products):
+    noise = NoiseOfMoments(2.0, 0.1 * products, products)
+    held, tight = bounded(metric, noise, seed=0)
+    # 0.95 by the theory, which leaves room; seeded.
+    assert held >= 0.95
+    if products == 1.0:
+        assert (tight > 0.2).all()
+
+
+@pytest.mark.parametrize("metric", [False, True])
+def test_bounds_without_the_noise_s_largest_would_not_hold(metric):
+    """The control, for rows that are hardly clipped: noise adds to what is largest."""
+    rng, p, width = np.random.default_rng(3), 12, 5
+    W = np.linalg.qr(rng.standard_normal((p, width)))[0]
+    beyond, without = [], []
+    for _ in range(400):
+        if metric:
+            E = W.T @ symmetric(rng, p, 1.0) @ W
+            most = largest_of_products(W, 1.0)
+        else:
+            E = W.T @ rng.standard_normal((p, width))
+            most = largest_of_block(width, 1.0)
+        largest = np.linalg.eigvalsh(0.5 * (E + E.T))[-1]
+        beyond.append(largest > most)
+        without.append(largest > 0.5 * most)
+    assert np.mean(beyond) <= 0.025
+    assert np.mean(without) > 0.1
+
+
+@pytest.mark.parametrize("mechanism", ["power", "preconditioned"])
+def test_a_fit_that_clips_rows_has_bounds(mechanism, tmp_path):
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((3000, 10)) * np.sqrt(VARIANCES)
+    # Of normal rows of this length one of 1e12 is beyond the norm.
+    privacy = GaussianPrivacy(1.0, 1e-5, 25.0, mechanism=mechanism)
+    parts = partition_rows(X, 3, random_state=0)
+    federation = simulate(parts, policy=Policy.open(), follow=True)
+    model = PCA(3, privacy=privacy).fit(federation)
+    low, high = model.explained_variance_bounds_.T
+    D = X - model.mean_
+    truth = np.linalg.eigvalsh(D.T @ D / len(X))[::-1][:3]
+    # By clipping alone the lower ones are a fifth below, ten deviations of the noise
+    # and more; the upper ones are the whole mean square length less these.
+    assert (low < truth).all()
+    assert (truth < high).all()
+    assert low[0] > 0.05 * truth[0]
+    assert "explained_variance_se_" not in vars(model)
+    shown = model.summary().to_frame("signal_to_noise")
+    assert shown["low"].tolist() == low.tolist()
+    save(model, tmp_path / "model")
+    assert_allclose(load(tmp_path / "model").explained_variance_bounds_.T, [low, high])
+    planned = plan(PCA(3, privacy=privacy), federation, n_rows=3000)
+    assert "stands out from the noise where it has more than" in str(planned)

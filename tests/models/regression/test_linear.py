@@ -94,6 +94,7 @@ def test_equals_statsmodels(cov_type, sizes):
     for name, value in {
         "r2_": oracle.rsquared,
         "adjusted_r2_": oracle.rsquared_adj,
+        "deviance_": oracle.ssr,
         "aic_": oracle.aic,
         "bic_": oracle.bic,
         "f_statistic_": np.asarray(oracle.fvalue).item(),

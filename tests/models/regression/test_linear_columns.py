@@ -75,6 +75,7 @@ def test_equals_statsmodels_on_joined_columns(split, secure_sum):
         "adjusted_r2_": theirs.rsquared_adj,
         "sigma_": np.sqrt(theirs.scale),
         "f_statistic_": float(np.asarray(theirs.fvalue)),
+        "deviance_": theirs.ssr,
         "aic_": theirs.aic,
         "bic_": theirs.bic,
     }.items():

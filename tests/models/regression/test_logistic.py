@@ -97,11 +97,41 @@ def test_three_classes_equal_statsmodels(cov_type):
     all_of = np.column_stack([ours.intercept_, ours.coef_])
     assert_allclose((all_of[1:] - all_of[0]).T, oracle.params, **CLOSE)
     assert_allclose(all_of.sum(axis=0), 0.0, atol=1e-12)
-    against = np.kron([[-1, 1, 0], [-1, 0, 1]], np.eye(4))
-    variances = np.diag(against @ ours.covariance_ @ against.T)
-    assert_allclose(np.sqrt(variances).reshape(2, 4).T, oracle.bse, **CLOSE)
+    against = ours.contrasts()
+    assert list(against.index.names) == ["class", "column"]
+    for name, wanted in {
+        "coefficient": oracle.params,
+        "standard_error": oracle.bse,
+        "z": oracle.tvalues,
+    }.items():
+        assert_allclose(against[name].to_numpy().reshape(2, 4).T, wanted, **CLOSE)
+    p_values = against["p"].to_numpy().reshape(2, 4).T
+    assert_allclose(p_values, oracle.pvalues, rtol=1e-6, atol=1e-14)
+    limits = against[["low", "high"]].to_numpy()
+    assert_allclose(limits, oracle.conf_int(), rtol=1e-7, atol=1e-9)
+    assert_allclose(against["odds_ratio"], np.exp(against["coefficient"]))
+    # The report has the same table.
+    table = ours.summary().to_frame("contrasts")
+    assert_allclose(table["standard_error"], against["standard_error"])
     assert_allclose(ours.aic_, oracle.aic)
     assert ours.conf_int().shape == (12, 2)
+
+
+def test_contrasts_against_any_class():
+    ours = up.LogisticRegression().fit(silos(made(3)))
+    first, last = ours.classes_[0], ours.classes_[-1]
+    one = ours.contrasts().loc[str(last)]
+    other = ours.contrasts(last).loc[str(first)]
+    assert_allclose(one["coefficient"], -other["coefficient"])
+    assert_allclose(one["standard_error"], other["standard_error"])
+    with pytest.raises(DataError, match="choose"):
+        ours.contrasts("nobody")
+    # Of two classes they are the coefficients.
+    two = up.LogisticRegression().fit(silos(made(2)))
+    assert_allclose(two.contrasts()["coefficient"][1:], two.coef_[0])
+    assert_allclose(two.contrasts(two.classes_[1])["coefficient"][1:], -two.coef_[0])
+    with pytest.raises(DataError, match="penalised fit has no standard errors"):
+        up.LogisticRegression(1.0).fit(silos(made(2))).contrasts()
 
 
 @pytest.mark.thinned(1)
@@ -302,4 +332,6 @@ def test_coefficients_of_classes_stand_side_by_side():
     assert every.place == "files"
     assert every.column("coefficient")[1:4] == ours.coef_[0].tolist()
     with_errors = up.LogisticRegression().fit(silos(made(3))).summary()
-    assert [t.place for t in with_errors.exhibits[0].tables] == ["everywhere"] * 2
+    # With errors pages have those against the first class beside them.
+    places = [table.place for table in with_errors.exhibits[0].tables]
+    assert places == ["everywhere", "files", "everywhere"]

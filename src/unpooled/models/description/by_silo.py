@@ -65,11 +65,11 @@ _WHOLE = CODES - _FIRST
 # Other values are counted by a hash, the first bits of a product of their bits: in one
 # column of a hundred two of five values have the same.
 _BUCKET_BITS = 10
-_COUNTED = _WHOLE + 2**_BUCKET_BITS
+COUNTED = _WHOLE + 2**_BUCKET_BITS
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 # With so many different values, or fewer, their number, mean and variance determine
 # the counts, or nearly.
-_FEW = 5
+FEW = 5
 # So many with its three quartiles.
 _FEW_WITH_QUARTILES = 8
 # A flag of a column that no silo may show.
@@ -116,7 +116,7 @@ class _Withheld:
 
 @kept(
     values=stays(
-        f"p {_COUNTED}",
+        f"p {COUNTED}",
         until="fit",
         meaning="how many of the silo's rows have each whole number, or value",
     ),
@@ -128,7 +128,7 @@ def own_counts(X: Float[Array, "n p"]) -> dict[str, Any]:
     """Count and add this silo's values; nothing leaves."""
     count, total = observed_sums(X)
     return {
-        "values": np.array([_counted(x) for x in X.T]).reshape(-1, _COUNTED),
+        "values": values_of(X),
         "own_rows": np.array(float(len(X))),
         "own_count": count,
         "own_total": total,
@@ -208,30 +208,17 @@ def flagged_columns(
         # Its number of rows is shown, and would be a small count itself.
         raise DataError("This silo has few rows.", rule="min_rows_per_class")
     table = Table.of(totals)
-    n, values, fewest = kept["own_count"], kept["values"], totals.fewest
-    lines: Array = np.zeros((len(n), width))
-    lines[:, -2], lines[:, -1] = n, float(kept["own_rows"]) - n
+    n, fewest = kept["own_count"], totals.fewest
+    lines, n_rare = lines_of(kept["values"], n, float(kept["own_rows"]), totals, width)
     lowest: Array = np.full(lines.shape, float(fewest))
     # A mean needs more values behind it than a count.
     lowest[~table.categorical, -2] = max(fewest, least)
     # The silos' counts would add up to a withheld count of all silos. And the values of
     # a class may be too few for a mean here: classes may be the silos.
     nowhere = table.of_all | (n >= fewest) & (n < lowest[:, -2])
-    place = {int(j): i for i, j in enumerate(totals.categorical.tolist())}
-    rare = n < 0
-    for j, whole in enumerate(values):
-        if j in place:
-            own = _of_categories(whole, totals.frequent[place[j]])
-        elif pair := two_values(*totals.of_column(j)):
-            own = whole[[value - _FIRST for value in pair]]
-        else:
-            own, found = np.zeros(0), whole[whole > 0]
-            # These counts would also follow from what the other silos leave of all.
-            few = bool((found < fewest).any())
-            nowhere[j] |= few and len(found) <= _FEW
-            rare[j] = few and len(found) <= _FEW_WITH_QUARTILES
-        lines[j, : len(own)] = own
-    small = ((lines > 0) & (lines < fewest)).any(axis=1)
+    # The counts of few values would also follow from what the other silos leave of all.
+    nowhere |= n_rare <= FEW
+    small = has_small(lines, fewest)
     here = np.array([name == party for name in silos], dtype=float)
     flags = np.where(nowhere, _NOWHERE, small)
     return {
@@ -240,7 +227,7 @@ def flagged_columns(
         "own_lines": lines,
         "own_least": lowest,
         "own_flags": flags,
-        "own_rare": rare.astype(float),
+        "own_rare": (n_rare <= _FEW_WITH_QUARTILES).astype(float),
     }
 
 
@@ -293,6 +280,7 @@ def unsafe_columns(
 
 @disclosed(
     by="party",
+    describes="all rows",
     takes={
         **_WITHHELD_BY,
         "frequent": FREQUENT,
@@ -318,15 +306,39 @@ def own_table(
 ) -> dict[str, Any]:
     """Disclose the silo's own table; -1 stands for what is withheld."""
     hidden = _shows_nothing(kept, party, by, unsafe)
-    n, lines = kept["own_count"], kept["own_lines"]
+    return {
+        "size": kept["own_rows"],
+        **shown_part(
+            hidden,
+            kept["own_lines"],
+            kept["own_total"],
+            kept["own_squares"],
+            categorical=categorical,
+            frequent=frequent,
+            n_categories=n_categories,
+        ),
+    }
+
+
+def shown_part(
+    hidden: Bool[Array, " p"],
+    lines: Float[Array, "p l"],
+    total: Float[Array, " p"],
+    squares: Float[Array, " p"],
+    *,
+    categorical: Int[Array, " s"],
+    frequent: Int[Array, "s v"],
+    n_categories: int,
+) -> dict[str, Any]:
+    """Return the table of a silo's rows, or of some of them; -1 where withheld."""
+    n = lines[:, -2]
     no_mean = hidden | np.isin(np.arange(len(n)), categorical) | (n < 2)
-    variance = np.maximum(kept["own_squares"], 0.0) / np.maximum(n - 1.0, 1.0)
+    variance = np.maximum(squares, 0.0) / np.maximum(n - 1.0, 1.0)
     cells = np.where(hidden[:, None], WITHHELD, lines)[categorical]
     counts = cells[:, : frequent.shape[1]][places_of(frequent)]
     return {
-        "size": kept["own_rows"],
         "missing": np.where(hidden, WITHHELD, lines[:, -1]),
-        "mean": np.where(no_mean, 0.0, kept["own_total"] / np.maximum(n, 1.0)),
+        "mean": np.where(no_mean, 0.0, total / np.maximum(n, 1.0)),
         "variance": np.where(no_mean, WITHHELD, variance),
         "shown_cells": np.pad(counts, (0, n_categories - len(counts))),
     }
@@ -334,6 +346,7 @@ def own_table(
 
 @disclosed(
     by="party",
+    describes="all rows",
     takes=_WITHHELD_BY,
     quartiles=release("p 3", meaning="the quartiles of each column, where shown"),
     errors=release("p 3", meaning="how wide the bracket of each quartile is"),
@@ -420,6 +433,58 @@ def _shows_nothing(
     return hidden | (kept["own_flags"] > 0)
 
 
+def lines_of(
+    values: Float[Array, "p m"],
+    n: Float[Array, " p"],
+    rows: float,
+    totals: Totals,
+    width: int,
+) -> tuple[Float[Array, "p l"], Float[Array, " p"]]:
+    """Return the counts that rows of a silo have of each column, and its few values.
+
+    Parameters
+    ----------
+    values : (p, m) array
+        How many of the rows have each whole number, or value, as `values_of` counts.
+    n : (p,) array
+        How many have a value.
+    rows : float
+        How many rows there are.
+    totals : Totals
+        Of all silos: which columns have categories or two values, and the limit.
+    width : int
+        Of the lines.
+
+    Returns
+    -------
+    lines : (p, l) array
+        Counts of categories or of two values; at the end of values and missing cells.
+    n_rare : (p,) array
+        How many different values a column of neither has, where one of them is rare;
+        infinite elsewhere. Number, mean and variance may tell their counts.
+    """
+    lines: Array = np.zeros((len(n), width))
+    lines[:, -2], lines[:, -1] = n, rows - n
+    place = {int(j): i for i, j in enumerate(totals.categorical.tolist())}
+    n_rare: Array = np.full(len(n), np.inf)
+    for j, whole in enumerate(values):
+        if j in place:
+            own = _of_categories(whole, totals.frequent[place[j]])
+        elif pair := two_values(*totals.of_column(j)):
+            own = whole[[value - _FIRST for value in pair]]
+        else:
+            own, found = np.zeros(0), whole[whole > 0]
+            if (found < totals.fewest).any():
+                n_rare[j] = len(found)
+        lines[j, : len(own)] = own
+    return lines, n_rare
+
+
+def has_small(lines: Float[Array, "p l"], fewest: Any) -> Bool[Array, " p"]:
+    """Return the columns that have a count below the limit, other than 0."""
+    return np.any((lines > 0) & (lines < fewest), axis=1)
+
+
 def _of_categories(
     values: Float[Array, " m"], frequent: Int[Array, " v"]
 ) -> Float[Array, " v"]:
@@ -431,6 +496,11 @@ def _of_categories(
     return own
 
 
+def values_of(X: Float[Array, "n p"]) -> Float[Array, "p m"]:
+    """Return how many rows have each whole number from `_FIRST`, or another value."""
+    return np.array([_counted(x) for x in X.T]).reshape(-1, COUNTED)
+
+
 def _counted(x: Float[Array, " n"]) -> Float[Array, " m"]:
     """Return how many values are each whole number from `_FIRST`, then others."""
     # Adding 0 turns -0.0 into 0.0.
@@ -438,4 +508,4 @@ def _counted(x: Float[Array, " n"]) -> Float[Array, " m"]:
     is_whole = (x >= _FIRST) & (x < CODES) & (x == np.floor(x))
     others = x[~is_whole].view(np.uint64) * _GOLDEN >> np.uint64(64 - _BUCKET_BITS)
     places = [(x[is_whole] - _FIRST).astype(np.int64), _WHOLE + others.astype(np.int64)]
-    return np.bincount(np.concatenate(places), minlength=_COUNTED).astype(float)
+    return np.bincount(np.concatenate(places), minlength=COUNTED).astype(float)

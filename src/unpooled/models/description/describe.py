@@ -8,6 +8,7 @@
     round 4   silos ── which categories are frequent ───────────────────> opened
     round 5   silos ── the table without what is withheld ──────────────> opened
     6 rounds  where each silo is described too, 8 with quartiles: `by_silo`
+    5 rounds  where each silo is described by class: `by_silo_and_class`
 
 Counts are judged before anybody sees them. The totals are opened in the silos, whose
 programs all find the same table and withhold small counts, those that would give them
@@ -36,7 +37,12 @@ from unpooled.federation.federation import Federation
 from unpooled.linalg.group_tests import one_way
 from unpooled.linalg.moments import observed_sums, squared_deviations
 from unpooled.models.base import FederatedEstimator
-from unpooled.models.description import by_silo, column_quantiles, frequent_names
+from unpooled.models.description import (
+    by_silo,
+    by_silo_and_class,
+    column_quantiles,
+    frequent_names,
+)
 from unpooled.models.description.column_quantiles import (
     BELOW,
     BELOW_MEANING,
@@ -75,10 +81,13 @@ from unpooled.models.discriminant.classes import (
     class_values,
     local_names,
 )
+from unpooled.models.parameter_checks import check_choice
 from unpooled.protocol.bounds import Counts
 from unpooled.protocol.step import release, summed
 from unpooled.results.citations import Citation
 
+# What is shown of a part of the rows, of an attribute each.
+_OF_PARTS = ("size", "n", "n_missing", "mean", "std", "category_counts")
 # Bits of a number that says which of the codes are frequent.
 _HALF = 32
 
@@ -346,10 +355,14 @@ class Describe(FederatedEstimator):
         to 63. Codes that fewer than `min_rows_per_class` rows have, and other values,
         are put together, and so are names of columns of text, which are categories
         without being named here.
-    per_silo : bool, default False
+    per_silo : bool or "classes", default False
         Describe each silo too, over all its rows, without classes: six rounds more, or
         eight with `quartiles`, in the last of which each silo shows its own part, which
-        its policy must allow (``allow_disclosed``).
+        its policy must allow (``allow_disclosed``). "classes" describes each silo by
+        the classes of the label, without quartiles and with tests, in five rounds: the
+        columns of which no silo has a small count in any class, nor fewer than
+        `min_rows` values behind a mean. A silo answers for one of the two, and for one
+        label, in each version of its table.
     quartiles : bool, default True
         Search for quartiles too, with six more rounds.
     decimals : int or mapping of str to int, optional
@@ -409,6 +422,21 @@ class Describe(FederatedEstimator):
         from that of the silo's rows; NaN where withheld. Only with `quartiles`.
     silo_category_counts_ : (m, s, v) array
         Numbers of rows; NaN where withheld.
+    silo_class_size_ : (m, c) array
+        Only with ``per_silo="classes"``, as those that follow are: number of rows of
+        each class of each silo. `silo_size_` and the others above are sums over these.
+    silo_class_n_, silo_class_n_missing_ : (m, c, p) arrays
+        As those of silos, by class.
+    silo_class_mean_, silo_class_std_ : (m, c, p) arrays
+        Likewise.
+    silo_class_category_counts_ : (m, c, s, v) array
+        Likewise.
+    silo_p_value_ : (m, p) array
+        Of the test of the classes that a silo has.
+    silo_tests_ : list of list of str
+        Its name, for each silo and column.
+    silo_smd_ : (m, l, p) array
+        Standardised differences of the pairs of classes.
     n_features_in_ : int
         p, the number of columns.
     feature_names_in_ : (p,) array of str
@@ -448,11 +476,17 @@ class Describe(FederatedEstimator):
     all silos is small, no silo does. The silos' programs open which silos have a small
     count in which column, how many rows each has, and the sum of the withheld silos'
     counts.
+
+    With ``per_silo="classes"`` each silo discloses the sizes of its classes and, by
+    class, missing cells, mean, variance or counts of categories of the columns of which
+    no silo has a small count in a class, or few values of which one is rare. The silos'
+    programs open how many silos have such a count in each column, and which silo has
+    which classes, and which of these with few rows; then none shows anything.
     """
 
     _missing = True
     _reads_categories = True
-    _steps = (local_names, frequent_names, by_silo)
+    _steps = (local_names, frequent_names, by_silo, by_silo_and_class)
     groups_: list[str] = field(init=False)
     columns_: list[str] = field(init=False)
     categorical_: list[str] = field(init=False)
@@ -477,6 +511,15 @@ class Describe(FederatedEstimator):
     silo_quartiles_: Float[Array, "3 m p"] = field(init=False)
     silo_quartile_errors_: Float[Array, "3 m p"] = field(init=False)
     silo_category_counts_: Float[Array, "m s v"] = field(init=False)
+    silo_class_size_: Float[Array, "m c"] = field(init=False)
+    silo_class_n_: Float[Array, "m c p"] = field(init=False)
+    silo_class_n_missing_: Float[Array, "m c p"] = field(init=False)
+    silo_class_mean_: Float[Array, "m c p"] = field(init=False)
+    silo_class_std_: Float[Array, "m c p"] = field(init=False)
+    silo_class_category_counts_: Float[Array, "m c s v"] = field(init=False)
+    silo_p_value_: Float[Array, "m p"] = field(init=False)
+    silo_tests_: list[list[str]] = field(init=False)
+    silo_smd_: Float[Array, "m l p"] = field(init=False)
     tests_: list[str] = field(init=False)
     pairs_: list[list[str]] = field(init=False)
     _exhibits = describe_exhibits
@@ -484,7 +527,7 @@ class Describe(FederatedEstimator):
     by: Any = None
     _: KW_ONLY
     categorical: Any = ()
-    per_silo: bool = False
+    per_silo: bool | str = False
     quartiles: bool = True
     decimals: Any = None
     min_rows: int = 10
@@ -507,6 +550,7 @@ class Describe(FederatedEstimator):
         names = federation.feature_names
         fewest, least = check_least(self.min_rows_per_class), check_least(self.min_rows)
         units = units_of(self.decimals, names)
+        check_choice("per_silo", self.per_silo, (False, True, "classes"))
         leader, texts = federation.parties[0], list(federation.categorical)
         named = dict[str, list[str]]()
         if texts:
@@ -520,6 +564,12 @@ class Describe(FederatedEstimator):
         self.categorical_ = self._categorical(names, texts)
         categorical = np.array([names.index(c) for c in self.categorical_], np.int64)
         by_class, groups = self._classes(federation)
+        if self.per_silo == "classes" and not by_class:
+            raise DataError(
+                'per_silo="classes" describes each silo by the classes of a label, and '
+                "there is none. Name it when the federation is made: simulate(..., "
+                'label="..."), or describe silos over all their rows (per_silo=True).'
+            )
         sums = federation.sum(
             local_class_columns if by_class else local_columns,
             to="parties",
@@ -570,7 +620,10 @@ class Describe(FederatedEstimator):
             )
         ]
         self._set_parts("", found["size"], found, places)
-        if self.per_silo:
+        if self.per_silo == "classes":
+            limited = {**table, "least": least}
+            self._describe_classes_of_silos(federation, limited, by_class, places)
+        elif self.per_silo:
             own = units if self.quartiles else None
             self._describe_silos(federation, {**table, "least": least}, places, own)
         self.p_value_ = np.full(len(names), np.nan)
@@ -664,61 +717,97 @@ class Describe(FederatedEstimator):
         if units is not None:
             self._set_quartiles("silo_", table)
 
+    def _describe_classes_of_silos(
+        self,
+        federation: Federation,
+        table: Mapping[str, Any],
+        by_class: Mapping[str, Any],
+        places: Bool[Array, "s v"],
+    ) -> None:
+        """Set what each silo shows of its classes, and what follows for all of them."""
+        shown_of = by_silo_and_class.class_tables_of_silos(
+            federation, table, by_class, places
+        )
+        self.silos_ = list(federation.parties)
+        parts = [shown_of[silo] for silo in self.silos_]
+        found = {name: np.array([part[name] for part in parts]) for name in parts[0]}
+        m, c = found["size"].shape
+        # As if each class of each silo were a group.
+        flat = {name: x.reshape(m * c, *x.shape[2:]) for name, x in found.items()}
+        self._set_parts("silo_class_", flat["size"], flat, places)
+        for name in _OF_PARTS:
+            own = getattr(self, f"silo_class_{name}_")
+            setattr(self, f"silo_class_{name}_", own.reshape(m, c, *own.shape[1:]))
+        for name in ("size", "n", "n_missing", "category_counts"):
+            own = getattr(self, f"silo_class_{name}_")
+            setattr(self, f"silo_{name}_", own.sum(axis=1))
+        n, mean, std = (
+            np.nan_to_num(own)
+            for own in (self.silo_class_n_, self.silo_class_mean_, self.silo_class_std_)
+        )
+        total = np.maximum(n.sum(axis=1), 2.0)
+        of_silo = (n * mean).sum(axis=1) / total
+        between = n * (mean - of_silo[:, None]) ** 2
+        squares = (np.maximum(n - 1.0, 0.0) * std**2 + between).sum(axis=1)
+        shows = np.isfinite(self.silo_class_std_).any(axis=1)
+        self.silo_mean_ = np.where(shows, of_silo, np.nan)
+        self.silo_std_ = np.where(shows, np.sqrt(squares / (total - 1.0)), np.nan)
+
     def _compare_classes(self) -> None:
         """Set tests and standardised differences, from what the table shows."""
-        classes, p = self.groups_[:-1], len(self.columns_)
+        classes = self.groups_[:-1]
         pairs = list(itertools.combinations(range(len(classes)), 2))
         self.pairs_ = [[classes[i], classes[k]] for i, k in pairs]
-        self.smd_ = np.full((len(pairs), p), np.nan)
-        if len(classes) < 2:
+        parts = [vars(self)[f"{name}_"] for name in _OF_PARTS]
+        whole = self._compared(*(part[:-1] for part in parts))
+        self.p_value_, self.tests_, self.smd_ = whole
+        # Of a column of which anything is withheld there is no test.
+        for j in np.flatnonzero(np.isnan(self.n_missing_[-1])):
+            self.p_value_[j], self.tests_[j], self.smd_[:, j] = np.nan, "", np.nan
+        if self.per_silo != "classes":
             return
+        parts = [vars(self)[f"silo_class_{name}_"] for name in _OF_PARTS]
+        found = [self._compared(*own) for own in zip(*parts, strict=True)]
+        p_values, self.silo_tests_, smds = map(list, zip(*found, strict=True))
+        self.silo_p_value_, self.silo_smd_ = np.array(p_values), np.array(smds)
+
+    def _compared(
+        self,
+        size: Float[Array, " c"],
+        n: Float[Array, "c p"],
+        n_missing: Float[Array, "c p"],
+        mean: Float[Array, "c p"],
+        std: Float[Array, "c p"],
+        category_counts: Float[Array, "c s v"],
+    ) -> tuple[Float[Array, " p"], list[str], Float[Array, "l p"]]:
+        """Return p-values, tests and differences of classes; of those with rows."""
+        p, there = n.shape[1], np.flatnonzero(size > 0)
+        p_value, tests = np.full(p, np.nan), [""] * p
+        smd = np.full((len(self.pairs_), p), np.nan)
+        pairs = list(itertools.combinations(range(len(size)), 2))
+        chosen = [i for i, pair in enumerate(pairs) if size[list(pair)].all()]
         place = {name: i for i, name in enumerate(self.categorical_)}
         for j, name in enumerate(self.columns_):
-            if np.isnan(self.n_missing_[:, j]).any():
+            if np.isnan(n_missing[:, j]).any() or len(there) < 2:
                 continue
             if name in place:
-                counts = self.category_counts_[:, place[name]]
-                if not np.isnan(counts).any():
-                    self._compare_categories(j, counts[:-1], pairs)
-            elif not np.isnan(self.std_[:-1, j]).any():
-                self._compare_means(j, pairs)
-
-    def _compare_means(self, j: int, pairs: Sequence[tuple[int, int]]) -> None:
-        n, mean, std = self.n_[:-1, j], self.mean_[:-1, j], self.std_[:-1, j]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            self.smd_[:, j] = [
-                (mean[k] - mean[i]) / np.sqrt((std[i] ** 2 + std[k] ** 2) / 2.0)
-                for i, k in pairs
-            ]
-        if not (std > 0).any():
-            return
-        if len(n) == 2:
-            test = scipy.stats.ttest_ind_from_stats(
-                mean[0], std[0], n[0], mean[1], std[1], n[1], equal_var=False
-            )
-            self.tests_[j], self.p_value_[j] = "Welch’s t-test", test.pvalue
-            return
-        N = n.sum()
-        between = (n * (mean - n @ mean / N) ** 2).sum()
-        total = between + ((n - 1.0) * std**2).sum()
-        test = one_way(np.array([between]), np.array([total]), len(n), round(float(N)))
-        self.tests_[j] = "one-way analysis of variance"
-        self.p_value_[j] = test.p_value[0]
-
-    def _compare_categories(
-        self,
-        j: int,
-        counts: Float[Array, "c v"],
-        pairs: Sequence[tuple[int, int]],
-    ) -> None:
-        counts = counts[:, counts.any(axis=0)]
-        if not counts.any(axis=1).all():
-            return
-        shares = counts / counts.sum(axis=1, keepdims=True)
-        self.smd_[:, j] = [_distance(shares[i], shares[k]) for i, k in pairs]
-        if counts.shape[1] > 1:
-            test = scipy.stats.chi2_contingency(counts, correction=False)
-            self.tests_[j], self.p_value_[j] = "chi-squared", test.pvalue
+                counts = category_counts[:, place[name]]
+                if np.isnan(counts).any() or not counts[there].any(axis=1).all():
+                    continue
+                counts = counts[:, counts.any(axis=0)]
+                shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
+                smd[chosen, j] = [_distance(*shares[list(pairs[i])]) for i in chosen]
+                tests[j], p_value[j] = _test_of_counts(counts[there])
+            elif not np.isnan(std[there, j]).any():
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    smd[chosen, j] = [
+                        (mean[k, j] - mean[i, j])
+                        / np.sqrt((std[i, j] ** 2 + std[k, j] ** 2) / 2.0)
+                        for i, k in (pairs[i] for i in chosen)
+                    ]
+                own = (part[there, j] for part in (n, mean, std))
+                tests[j], p_value[j] = _test_of_means(*own)
+        return p_value, tests, smd
 
     def __str__(self) -> str:
         """Return the table as text; before a fit, the model."""
@@ -775,7 +864,7 @@ def describe(
     by: str | None = None,
     *,
     categorical: Sequence[str] = (),
-    per_silo: bool = False,
+    per_silo: bool | str = False,
     quartiles: bool = True,
     decimals: Any = None,
     min_rows: int = 10,
@@ -792,8 +881,8 @@ def describe(
     categorical : sequence of str, optional
         Columns of categories; this and what follows are as of `Describe`, which this
         fits, and which says what is released.
-    per_silo : bool, default False
-        Describe each silo too, where all silos allow it.
+    per_silo : bool or "classes", default False
+        Describe each silo too, or each silo by class, where all silos allow it.
     quartiles : bool, default True
         Search for quartiles too.
     decimals : int or mapping of str to int, optional
@@ -886,6 +975,32 @@ def _category_counts(
     cells = np.zeros((len(shown_cells), *places.shape))
     cells[:, places] = shown_cells[:, : places.sum()]
     return shown(cells, cells)
+
+
+def _test_of_means(
+    n: Float[Array, " c"], mean: Float[Array, " c"], std: Float[Array, " c"]
+) -> tuple[str, float]:
+    """Return the name and p-value of the test of means; "" where nothing varies."""
+    if not (std > 0).any():
+        return "", np.nan
+    if len(n) == 2:
+        test = scipy.stats.ttest_ind_from_stats(
+            mean[0], std[0], n[0], mean[1], std[1], n[1], equal_var=False
+        )
+        return "Welch’s t-test", float(test.pvalue)
+    N = n.sum()
+    between = (n * (mean - n @ mean / N) ** 2).sum()
+    total = between + ((n - 1.0) * std**2).sum()
+    test = one_way(np.array([between]), np.array([total]), len(n), round(float(N)))
+    return "one-way analysis of variance", float(test.p_value[0])
+
+
+def _test_of_counts(counts: Float[Array, "c v"]) -> tuple[str, float]:
+    """Return the name and p-value of the test of counts; "" of a single category."""
+    if (counts := counts[:, counts.any(axis=0)]).shape[1] < 2:
+        return "", np.nan
+    test = scipy.stats.chi2_contingency(counts, correction=False)
+    return "chi-squared", float(test.pvalue)
 
 
 def _distance(first: Float[Array, " v"], second: Float[Array, " v"]) -> float:

@@ -1,6 +1,7 @@
 """The first table of a paper: as people read it, and long with all digits."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -54,8 +55,15 @@ def describe_exhibits(model: "Describe", columns: Sequence[str]) -> list[Exhibit
             if model.min_rows > 1
             else ""
         )
-    tables = [_printed(model), _long(model)]
-    if model.per_silo:
+    tables = [_printed(_Parts.of_groups(model), "table_1"), _long(model)]
+    if model.per_silo == "classes":
+        text += (
+            " Each silo’s own rows are described by class too, without quartiles: "
+            "those columns of which no silo has a small count in any class. Of other "
+            "columns no silo shows anything."
+        )
+        tables[1:1] = _printed_of_silos(model)
+    elif model.per_silo:
         text += (
             " Each silo’s own rows are described too. A column with a withheld count "
             "in one silo is withheld in the smallest silos as well, or in all."
@@ -66,14 +74,24 @@ def describe_exhibits(model: "Describe", columns: Sequence[str]) -> list[Exhibit
     return [Exhibit("Description of the columns", text, tables)]
 
 
+# What is shown of a part of the rows, of an attribute of `Describe` each.
+_OF_PARTS = ("size", "n", "n_missing", "mean", "std", "category_counts")
+
+
+def _named(model: "Describe", prefix: str) -> dict[str, Any]:
+    """Return what is shown of groups, silos ("silo_") or their classes, by name."""
+    names = (*_OF_PARTS, "quartiles", "quartile_errors")
+    return {name: vars(model).get(f"{prefix}{name}_") for name in names}
+
+
 @final
 class _Parts:
-    """What is shown of parts of the rows: of groups and all rows, or of silos.
+    """What is shown of parts of the rows.
 
     Attributes
     ----------
     names : list of str
-        Of the parts.
+        Of the parts: groups with all rows at the end, or silos.
     size : (g,) array
         Numbers of rows.
     n, n_missing, mean, std : (g, p) arrays
@@ -82,21 +100,61 @@ class _Parts:
         Likewise.
     quartiles, quartile_errors : (3, g, p) arrays or None
         Likewise.
+    is_compared : bool
+        Whether the parts are classes, with tests.
+    p_value, tests, smd : (p,) array, list of p str, (l, p) array
+        As `Describe` has them, where classes are compared.
     blank_if_empty : bool
         Whether a part without a value has empty cells: there is no mean to withhold.
     """
 
-    def __init__(self, model: "Describe", *, of_silos: bool) -> None:
-        fitted, prefix = vars(model), "silo_" if of_silos else ""
-        self.model, self.blank_if_empty = model, of_silos
-        self.names = model.silos_ if of_silos else model.groups_
-        self.size, self.n, self.n_missing, self.mean, self.std = (
-            fitted[f"{prefix}{name}_"]
-            for name in ("size", "n", "n_missing", "mean", "std")
+    def __init__(
+        self,
+        model: "Describe",
+        names: Sequence[str],
+        parts: Mapping[str, Any],
+        compared: tuple[Any, Any, Any] | None = None,
+        *,
+        blank_if_empty: bool = False,
+    ) -> None:
+        self.model, self.names, self.blank_if_empty = model, names, blank_if_empty
+        self.size, self.n, self.n_missing, self.mean, self.std, self.category_counts = (
+            parts[name] for name in _OF_PARTS
         )
-        self.category_counts = fitted[f"{prefix}category_counts_"]
-        self.quartiles = fitted.get(f"{prefix}quartiles_")
-        self.quartile_errors = fitted.get(f"{prefix}quartile_errors_")
+        self.quartiles = parts.get("quartiles")
+        self.quartile_errors = parts.get("quartile_errors")
+        self.is_compared = compared is not None and len(model.pairs_) > 0
+        self.p_value, self.tests, self.smd = compared or ((), (), np.zeros((0, 0)))
+
+    @classmethod
+    def of_groups(cls, model: "Describe") -> "_Parts":
+        """Return the classes over all silos, and all rows."""
+        compared = None
+        if model.pairs_:
+            compared = model.p_value_, model.tests_, model.smd_
+        return cls(model, model.groups_, _named(model, ""), compared)
+
+    @classmethod
+    def of_silos(cls, model: "Describe") -> "_Parts":
+        """Return the silos, each over all its rows."""
+        return cls(model, model.silos_, _named(model, "silo_"), blank_if_empty=True)
+
+    @classmethod
+    def of_silo(cls, model: "Describe", i: int) -> "_Parts":
+        """Return the classes of one silo, and all its rows."""
+        own, by_class = _named(model, "silo_"), _named(model, "silo_class_")
+        parts = {
+            name: np.concatenate([by_class[name][i], own[name][i : i + 1]])
+            for name in _OF_PARTS
+        }
+        compared = model.silo_p_value_[i], model.silo_tests_[i], model.silo_smd_[i]
+        return cls(model, model.groups_, parts, compared, blank_if_empty=True)
+
+    @property
+    def shown(self) -> list[int]:
+        """The columns of which not everything is withheld; all of them over silos."""
+        hidden = np.isnan(self.n_missing).all(axis=0) & self.blank_if_empty
+        return np.flatnonzero(~hidden).tolist()
 
     def heads(self, order: Sequence[int], key: str) -> list[Column]:
         """Return the heads of a table that is printed, a column for each part."""
@@ -163,38 +221,36 @@ class _Parts:
         yield [name, None, *about, self.mean[i, j], self.std[i, j], *own, None, None]
 
 
-def _printed(model: "Describe") -> Table:
-    """Return the table as it is printed."""
-    parts = _Parts(model, of_silos=False)
+def _printed(parts: _Parts, key: str) -> Table:
+    """Return the table of classes as it is printed, all rows first."""
     order = [len(parts.names) - 1, *range(len(parts.names) - 1)]
     heads = parts.heads(order, "group")
-    compared = len(model.pairs_) > 0
-    if compared:
+    if parts.is_compared:
         heads += [
             Column("p-value", "figures"),
             Column("Test"),
             Column("Largest SMD", "figures"),
         ]
     rows = []
-    for j in range(len(model.columns_)):
+    for j in parts.shown:
         for k, (label, cells) in enumerate(parts.lines(j)):
             row = [label, *(cells[i] for i in order)]
-            if compared:
-                p, smd = model.p_value_[j], np.abs(model.smd_[:, j])
-                tested = k == 0 and model.tests_[j] != ""
+            if parts.is_compared:
+                p, smd = parts.p_value[j], np.abs(parts.smd[:, j])
+                tested = k == 0 and parts.tests[j] != ""
                 differs = k == 0 and not np.isnan(smd).all()
                 row += [
                     probability(p) if tested else "",
-                    model.tests_[j] if tested else "",
+                    parts.tests[j] if tested else "",
                     f"{np.nanmax(smd):.2f}" if differs else "",
                 ]
             rows.append(row)
-    return Table("table_1", heads, rows, items="lines", most=None, place="pages")
+    return Table(key, heads, rows, items="lines", most=None, place="pages")
 
 
 def _printed_by_silo(model: "Describe") -> Table:
     """Return the table of each silo's own rows, as it is printed."""
-    parts = _Parts(model, of_silos=True)
+    parts = _Parts.of_silos(model)
     heads = parts.heads(range(len(parts.names)), "silo")
     rows = [
         [label, *cells]
@@ -202,6 +258,16 @@ def _printed_by_silo(model: "Describe") -> Table:
         for label, cells in parts.lines(j)
     ]
     return Table("by_silo", heads, rows, items="lines", most=None, place="pages")
+
+
+def _printed_of_silos(model: "Describe") -> list[Table]:
+    """Return a table of each silo by class, as it is printed."""
+    tables = []
+    for i, silo in enumerate(model.silos_):
+        table = _printed(_Parts.of_silo(model, i), f"silo_{i}")
+        head = replace(table.columns[0], heading=f"{silo}: column")
+        tables.append(replace(table, columns=(head, *table.columns[1:])))
+    return tables
 
 
 def _medians(quartiles: Float[Array, "3 g"], errors: Float[Array, "3 g"]) -> list[str]:
@@ -242,18 +308,17 @@ def _share(count: float, of: float) -> str:
 
 def _long(model: "Describe") -> Table:
     """Return a row for each column, category and group, and for each silo's rows."""
-    parts, p = _Parts(model, of_silos=False), len(model.columns_)
-    rows = [
-        [*cells[:2], group, *cells[2:], model.tests_[j] or None, model.p_value_[j]]
-        for j in range(p)
-        for i, group in enumerate(parts.names)
-        for cells in parts.cells(i, j)
-    ]
+    rows = _long_rows(_Parts.of_groups(model))
     if not model.per_silo:
         return Table("description", _LONG, rows, place="files")
     heads = (*_LONG[:2], Column("Silo"), *_LONG[2:])
     rows = [[*row[:2], "all", *row[2:]] for row in rows]
-    silos = _Parts(model, of_silos=True)
+    if model.per_silo == "classes":
+        for i, silo in enumerate(model.silos_):
+            own = _long_rows(_Parts.of_silo(model, i))
+            rows += [[*row[:2], silo, *row[2:]] for row in own]
+        return Table("description", heads, rows, place="files")
+    silos, p = _Parts.of_silos(model), len(model.columns_)
     rows += [
         [*cells[:2], silo, "all", *cells[2:], None, None]
         for i, silo in enumerate(silos.names)
@@ -263,13 +328,34 @@ def _long(model: "Describe") -> Table:
     return Table("description", heads, rows, place="files")
 
 
+def _long_rows(parts: _Parts) -> list[list[Any]]:
+    """Return the rows of the long table of classes."""
+    rows = []
+    for j in range(len(parts.model.columns_)):
+        tested = [None, np.nan]
+        if parts.is_compared:
+            tested = [parts.tests[j] or None, parts.p_value[j]]
+        rows += [
+            [*cells[:2], group, *cells[2:], *tested]
+            for i, group in enumerate(parts.names)
+            for cells in parts.cells(i, j)
+        ]
+    return rows
+
+
 def _differences(model: "Describe") -> Table:
     """Return the standardised difference of each pair of classes, by column."""
+    of_silos = [("all", model.smd_)]
+    if model.per_silo == "classes":
+        of_silos += zip(model.silos_, model.silo_smd_, strict=True)
     heads = (Column("Column"), Column("Class"), Column("Other class"))
     rows = [
-        (name, *pair, model.smd_[i, j])
+        (*([silo] if len(of_silos) > 1 else []), name, *pair, smd[i, j])
+        for silo, smd in of_silos
         for j, name in enumerate(model.columns_)
         for i, pair in enumerate(model.pairs_)
     ]
+    if len(of_silos) > 1:
+        heads = (Column("Silo"), *heads)
     head = Column("Standardised difference", "signed", "smd")
     return Table("differences", (*heads, head), rows, place="files")

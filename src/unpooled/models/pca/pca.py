@@ -84,6 +84,7 @@ from unpooled.secure.noise import GaussianPrivacy
 _OF_SOME_FITS = ("n_iter_", "residuals_", "gap_", "privacy_", "origin_")
 _OF_SOME_FITS += (
     "explained_variance_bias_",
+    "explained_variance_bounds_",
     "signal_to_noise_",
     "mixing_steps_",
     "spectral_gap_",
@@ -300,6 +301,13 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         Only with `privacy`, beside `explained_variance_se_`: what the noise adds to
         each variance on average. Intervals at 95 % are
         ``explained_variance_ - explained_variance_bias_ ± 1.96 explained_variance_se_``
+    explained_variance_bounds_ : (k, 2) array
+        Only with `privacy` where rows are clipped, so that there are no standard
+        errors ("power", and "preconditioned" with much noise): bounds of the k largest
+        mean squares of the pooled rows along orthogonal directions, about `mean_`. All
+        hold together with a probability of 0.95 over the noise, whatever the rows are,
+        if none is further than `row_norm` from the centre. They say nothing of other
+        rows than these.
     components_se_ : (k, p) array
         Only with ``standard_errors=True``, or with `privacy`, beside
         `explained_variance_se_`: standard errors of the loadings; NaN for a component
@@ -440,7 +448,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     )
     _computed = (
         *("explained_variance_se_normal_", "components_se_normal_"),
-        "signal_to_noise_",
+        *("signal_to_noise_", "explained_variance_bounds_"),
     )
     _estimates: ClassVar[Mapping[str, int | None]] = {
         "components_": 0,

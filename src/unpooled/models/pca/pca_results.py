@@ -298,14 +298,24 @@ def _signal(model: "PCA") -> Exhibit:
         "be noise."
     )
     ratios = model.signal_to_noise_
-    table = Table.of(
-        "signal_to_noise",
-        {
-            Column("Component"): ordinals(len(ratios)),
-            Column("Signal-to-noise ratio", "number"): ratios,
-        },
-        items="components",
-    )
+    cells: dict[Column, Any] = {
+        Column("Component"): ordinals(len(ratios)),
+        Column("Signal-to-noise ratio", "number"): ratios,
+    }
+    if "explained_variance_bounds_" in vars(model):
+        text += (
+            " Rows were clipped to a length as well, which changes variances by an "
+            "amount that nobody knows, so that there are no standard errors. Along as "
+            "many orthogonal directions the mean squares of these rows about "
+            "the mean lie within the bounds, all together with 95 % probability, if no "
+            "row is further than the public norm from the centre."
+        )
+        low, high = model.explained_variance_bounds_.T
+        cells |= {
+            Column("Mean square from", "number", "low"): low,
+            Column("to", "number", "high"): high,
+        }
+    table = Table.of("signal_to_noise", cells, items="components")
     return Exhibit("Signal and noise", text, [table])
 
 

@@ -84,9 +84,13 @@ from unpooled.linalg.eigen import symmetric_eigenpairs
 from unpooled.linalg.settled import product
 from unpooled.models.pca.private_certainty import (
     SEEN,
+    MeanSquare,
     NoiseOfMoments,
+    largest_of_products,
     lost_by_clipping,
     private_errors,
+    share_that_is_seen,
+    variance_bounds,
     what_is_seen,
 )
 from unpooled.models.pca.private_power import by_power
@@ -134,6 +138,8 @@ _CONDITION = 64.0
 _CLIPPED = 0.1
 # Of more than `ALL_PAIRS` columns, components beyond those kept that are found.
 _SPARE = 40
+# Components beyond those kept whose lower bounds leave less for these.
+_BOUNDED = 5
 
 
 @summed(
@@ -276,6 +282,7 @@ def private(
         k = components_for_share(variance, total, wanted, p)
     noise = float(variance[k:].mean()) if k < p else 0.0
     edge, spread = found["noise_edge"], found.pop("spread", None)
+    bounds = found.pop("bounds", None)
     # Where the noise differs by direction: how much larger it is along a component.
     wider = 1.0 if spread is None else spread.along(axes[:, :k])
     attributes = {
@@ -284,6 +291,8 @@ def private(
         # All of them: they are computed from what was released with noise.
         "eigenvalues_": variance[: min(N, p)].copy(),
     }
+    if bounds is not None:
+        attributes["explained_variance_bounds_"] = bounds[:k]
     if of_moments is not None and not federation.coordinator.planned:
         # Where the noise differs by direction, so does what stands out from it.
         seen = None if stretch is None else attributes["signal_to_noise_"] > SEEN
@@ -387,6 +396,12 @@ def _by_preconditioning(
         short = times <= 1.0
         return _Pass(C, edge / N, along, row_norm, short, of_totals, mean_of_rows)
 
+    # What the second covariance matrix shows where the first one helps with nothing.
+    worst = noise_edge(local_private_shape, rho * _SECOND, 1.0, federation) / N
+    m = len(federation.parties)
+    federation.coordinator.notes.append(
+        share_that_is_seen(N, p, m, privacy, worst, worst)
+    )
     first = shape(UNIT * np.eye(p), length, _FIRST)
     variance, axes = symmetric_eigenpairs(first.C, p, p)
     deviation, square = _shortening(variance, first.whole_edge, k)
@@ -408,6 +423,22 @@ def _by_preconditioning(
         found |= {"noise_edge": second.whole_edge}
         found |= {"spread": _Spread(axes, second.variances(deviation))}
         return N, mean, 0.5 * (whole + whole.T), found
+    # The axes of the first S do not depend on the noise of the second.
+    W = axes[:, : min(k + _BOUNDED, p)]
+    of_sums = deviation_of(local_private_location, "total", spent, federation)
+    of_sums *= norm / lattice_steps(p)
+    found["bounds"] = variance_bounds(
+        product(product(W.T, whole), W),
+        largest_of_products(product(stretch, W), second.noise.products / N),
+        min(k, W.shape[1]),
+        MeanSquare.of(
+            N,
+            float(totals["energy"]),
+            totals["total"],
+            shift,
+            NoiseOfMoments(of_count, of_sums, noise * N),
+        ),
+    )
     C, spread = _both(first, second, variance, axes, whole, deviation)
     edge = 2.0 * math.sqrt(p) * math.sqrt(spread.smallest)
     scale = 1.0

@@ -44,6 +44,21 @@ by a Rayleigh distributed number, those with a gap g by a Rice distributed one, 
 the deviation 2 sqrt(τ² / N² + λ² / N) (2 × 2 blocks of the noise). The largest variance
 of noise alone is 2 sqrt(p) τ / N, with Tracy-Widom fluctuations.
 
+Where rows are clipped there are bounds in place of standard errors. Let S be the mean
+of the squares and products of the rows' deviations from the printed mean. Clipping
+shortens a row, so that what silos add up, ``Wᵀ S_clipped W`` for orthonormal W, is at
+most ``Wᵀ S W``: the difference has no negative eigenvalue. If W does not depend on the
+noise E of that round, then by Weyl and Cauchy, for all j together,
+
+    λ_j(S) >= λ_j(Wᵀ (S_clipped + noise) W) - λ_max(E)
+
+and the sum of all λ_j is the mean square length of the rows, which the first round has.
+What the lower bounds leave of it bounds each from above. For a p × l block of noise of
+deviation σ, ``λ_max(E) <= σ (sqrt(2 l) + t)``, and for products of rows M x, of
+deviation τ, with ``B = M⁻¹ W``, ``λ_max(E) <= τ (2 ‖B‖ ‖B‖_F + sqrt(2) t ‖B‖²)``: the
+means by Slepian's comparison, and ``exp(-t² / 2)`` for a function of normal numbers
+that no change of these moves by more than its length times σ, or ``sqrt(2) τ ‖B‖²``.
+
 References
 ----------
 Anderson, Asymptotic theory for principal component analysis, Annals of Mathematical
@@ -61,8 +76,10 @@ import numpy as np
 import scipy
 
 from unpooled.arrays import Array, Bool, Float
+from unpooled.linalg.eigen import symmetric_eigenpairs
 from unpooled.linalg.settled import product
 from unpooled.results.formats import number
+from unpooled.secure.noise import GaussianPrivacy
 
 # A component is taken for one where its variance is this many times the noise edge:
 # half of what noise leaves of its direction is then its own, and first orders hold.
@@ -74,6 +91,8 @@ _GAP, _RAYLEIGH_95 = 0.2, 2.4477468
 _RICE_80 = 3.1039795
 # 95 % quantile of the Tracy-Widom distribution (β = 1); and of a normal one, 80 %.
 _TRACY_WIDOM_95, _NORMAL_80 = 0.9793, 0.8416212
+# exp(-t² / 2) is 0.025 at this t.
+_OF_LARGEST = 2.7162
 
 
 @final
@@ -297,6 +316,111 @@ def lost_by_clipping(C: Float[Array, "p p"], norm: float) -> float:
     return max(float(beyond[0] - times * beyond[1]), 0.0)
 
 
+@final
+@dataclass(frozen=True)
+class MeanSquare:
+    """The mean square length of rows about a printed mean, from totals with noise.
+
+    Attributes
+    ----------
+    largest : float
+        What it is at most with probability 0.975, where no row was clipped.
+    of_count : float
+        By what numbers of rows with noise may be smaller than without, as a factor.
+    """
+
+    largest: float
+    of_count: float
+
+    @classmethod
+    def of(
+        cls,
+        N: int,
+        energy: float,
+        total: Float[Array, " p"],
+        shift: Float[Array, " p"],
+        noise: NoiseOfMoments,
+    ) -> "MeanSquare":
+        """Return it about the public centre plus `shift`.
+
+        Parameters
+        ----------
+        N : int
+            Sample size, with noise.
+        energy, total : float, (p,) array
+            Squared distances from the centre and deviations, added, with noise.
+        shift : (p,) array
+            Of the printed mean from the centre; it depends on the noise of `total`.
+        noise : NoiseOfMoments
+            Of these; that of `products` is of `energy`.
+        """
+        length = math.sqrt(float(np.add.reduce(shift * shift)))
+        along = float(np.add.reduce(shift * total))
+        # Each of three events has a probability of 0.008 at most.
+        z, far = 2.409, 3.108
+        largest = energy + z * noise.products - 2.0 * along
+        largest += 2.0 * length * noise.sums * (math.sqrt(len(total)) + far)
+        least = max(N - z * noise.count, 1.0)
+        largest += (N + z * noise.count) * length**2
+        return cls(max(largest, 0.0) / least, N / (N + z * noise.count))
+
+
+def variance_bounds(
+    seen: Float[Array, "l l"], noise: float, k: int, rows: MeanSquare
+) -> Float[Array, "k 2"]:
+    """Return bounds of the k largest mean squares of rows that were clipped.
+
+    Parameters
+    ----------
+    seen : (l, l) array
+        ``Wᵀ (S_clipped + noise) W``.
+    noise : float
+        What the noise's largest eigenvalue exceeds with probability 0.025.
+    k : int
+        At most l.
+    rows : MeanSquare
+        The sum of all.
+    """
+    values, _ = symmetric_eigenpairs(0.5 * (seen + seen.T), len(seen))
+    low = np.maximum((values - noise) * rows.of_count, 0.0)
+    whole, positions = float(np.add.reduce(low)), np.arange(1, k + 1)
+    # Those before a component are no smaller, those behind no less than their bounds.
+    behind = whole - np.cumsum(low)[:k]
+    high = np.minimum(
+        rows.largest - (whole - low[:k]), (rows.largest - behind) / positions
+    )
+    return np.stack([low[:k], np.maximum(high, low[:k])], axis=1)
+
+
+def largest_of_block(width: int, deviation: float) -> float:
+    """Return what noise of a block adds to a variance at most, with probability 0.975.
+
+    Parameters
+    ----------
+    width : int
+        l, the number of directions of the block.
+    deviation : float
+        Of an entry of the noise.
+    """
+    return deviation * (math.sqrt(2.0 * width) + _OF_LARGEST)
+
+
+def largest_of_products(B: Float[Array, "p l"], deviation: float) -> float:
+    """Return what noise of products of rows M x adds at most, with probability 0.975.
+
+    Parameters
+    ----------
+    B : (p, l) array
+        M⁻¹ times directions.
+    deviation : float
+        Of an entry off the diagonal.
+    """
+    squares, _ = symmetric_eigenpairs(product(B.T, B), B.shape[1])
+    most, all_of = float(squares[0]), float(np.add.reduce(squares))
+    spread = math.sqrt(2.0) * _OF_LARGEST * most
+    return deviation * (2.0 * math.sqrt(most * all_of) + spread)
+
+
 def smallest_variance(p: int, N: int, noise: NoiseOfMoments) -> float:
     """Return the variance of a component that is detected with 80 % probability.
 
@@ -335,4 +459,31 @@ def what_is_seen(p: int, N: int, noise: NoiseOfMoments, m: int, epsilon: float) 
         f"{number(smallest_gap(N, noise))}. Noise gives a loading a standard error of "
         f"{number(noise.products / N)} over the distance of its component's variance "
         f"from the others."
+    )
+
+
+def share_that_is_seen(
+    N: int, p: int, m: int, privacy: GaussianPrivacy, least: float, most: float
+) -> str:
+    """Return a sentence on what a mechanism that clips rows can detect.
+
+    Parameters
+    ----------
+    N, p, m : int
+        Rows, columns and silos.
+    privacy : GaussianPrivacy
+        Its parameters.
+    least, most : float
+        The largest variance of noise alone, for rows whose mean square length is 1, at
+        best and at worst.
+    """
+    share = f"{number(100.0 * SEEN * least)} %"
+    if most > least:
+        share = f"{share} to {number(100.0 * SEEN * most)} %, by the data,"
+    return (
+        f"PCA with noise: with {N:,} rows, {p:,} columns, {m} silos and ε = "
+        f"{privacy.epsilon:.3g} a component stands out from the noise where it has "
+        f"more than {share} of the mean square length of the rows. Where rows are "
+        f"clipped to about that length there are bounds of variances, and no standard "
+        f"errors."
     )

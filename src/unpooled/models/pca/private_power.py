@@ -43,6 +43,13 @@ from unpooled.arrays import Array, Float
 from unpooled.federation.federation import Federation
 from unpooled.linalg.eigen import symmetric_eigenpairs, with_positive_peaks
 from unpooled.linalg.settled import orthonormal_basis, product
+from unpooled.models.pca.private_certainty import (
+    MeanSquare,
+    NoiseOfMoments,
+    largest_of_block,
+    share_that_is_seen,
+    variance_bounds,
+)
 from unpooled.models.pca.spectrum import (
     Iteration,
     Spectrum,
@@ -179,11 +186,35 @@ def by_power(
         rounds.append(_Round(block / UNIT, image / N, noise / N))
         Q, scores = _next_block(rounds[-1], radius)
 
+    of_one = deviation_of(local_private_products, "products", rho * share, federation)
+    of_one /= lattice_steps(p) * lattice_steps(width) * N
+    of_one *= math.sqrt(p) + math.sqrt(width)
+    of_one /= math.sqrt(len(_later(rounds)))
+    # Scores are clipped to their own length, which blocks of noise have the least of.
+    least, m = of_one * math.sqrt(width / p), len(federation.parties)
+    federation.coordinator.notes.append(
+        share_that_is_seen(N, p, m, privacy, least, of_one)
+    )
     variance, axes, noise = _components(rounds, k)
     # The largest singular value of a p × l block of noise.
     edge = noise * (math.sqrt(p) + math.sqrt(width))
     variance = np.maximum(variance, 0.0)
     total = max(radius**2, float(np.add.reduce(variance)))
+    of_count = deviation_of(location, "count", rho * LOCATION, federation) / LATTICE
+    # The last block does not depend on the noise of the last round.
+    last = rounds[-1]
+    bounds = variance_bounds(
+        product(last.block.T, last.image),
+        largest_of_block(width, last.noise),
+        k,
+        MeanSquare.of(
+            N,
+            float(totals["energy"]),
+            totals["total"],
+            shift,
+            NoiseOfMoments(of_count, of_sums * N, of_energy * unit**2),
+        ),
+    )
     rest = total - float(np.add.reduce(variance))
     return Spectrum(
         N=N,
@@ -197,6 +228,7 @@ def by_power(
                 privacy, federation, noise_edge=edge, radius=radius, inner_radius=scores
             ),
             "signal_to_noise_": variance / edge,
+            "explained_variance_bounds_": bounds,
         },
     )
 
@@ -213,11 +245,16 @@ def _next_block(last: _Round, radius: float) -> tuple[Float[Array, "p l"], float
     return Q, min(max(scores, radius * math.sqrt(width / p)), radius)
 
 
+def _later(rounds: list[_Round]) -> list[_Round]:
+    """Return the rounds whose blocks have turned towards the components."""
+    return rounds[len(rounds) // 2 :]
+
+
 def _components(
     rounds: list[_Round], k: int
 ) -> tuple[Float[Array, " k"], Float[Array, "p k"], float]:
     """Return variances, components, and the noise of an entry behind them."""
-    later = rounds[len(rounds) // 2 :]
+    later = _later(rounds)
     blocks = [part for one in later for part in (one.block, one.image)]
     # Images are scaled to the length of directions, or the basis would lose digits.
     lengths = [max(float(np.abs(part).max()), 1e-300) for part in blocks]

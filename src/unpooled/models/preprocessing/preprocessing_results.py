@@ -410,7 +410,8 @@ def _uncertain(columns: Sequence[str], certain: Array | None) -> str:
     names = [columns[j] for j in np.flatnonzero(~certain).tolist()]
     return (
         f"So few rows of a silo share a value of {listed(names)} that another value "
-        f"may be more frequent than the one filled in."
+        f"may be more frequent than the one filled in. Codes are counted in every silo "
+        f"where the column is named in categorical; a smaller min_rows helps too."
     )
 
 

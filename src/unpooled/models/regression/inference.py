@@ -212,6 +212,33 @@ class Inference:
         return float(scipy.stats.t.ppf(1.0 - alpha / 2.0, self.dof_)) * errors
 
 
+def against_class(
+    model: Any, place: int
+) -> tuple[Float[Array, "d l"], Float[Array, "d l"]]:
+    """Return coefficients of the other classes against one, and standard errors.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted `LogisticRegression` with standard errors.
+    place : int
+        The class that the others are compared with.
+
+    Returns
+    -------
+    values, errors : (c - 1, l) arrays
+        By class, without this one; of each the intercept and then the coefficients.
+    """
+    values = side_by_side(model, "coef_", "intercept_")
+    q, width = values.shape
+    # Of two classes the one function is that of the second against the first.
+    D = np.eye(2)[:, 1:] if q == 1 else np.eye(q)
+    D = np.delete(D - D[place], place, axis=0)
+    M = np.kron(D, np.eye(width))
+    variances = np.einsum("ij,jk,ik->i", M, model.covariance_, M)
+    return D @ values, np.sqrt(np.maximum(variances, 0.0)).reshape(len(D), width)
+
+
 def has_intercept(model: Any) -> bool:
     """Return whether a fit has a common intercept, not an own one for each silo."""
     return "intercept_" in vars(model)

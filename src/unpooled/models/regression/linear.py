@@ -407,6 +407,8 @@ class LinearRegression(LeastSquares, Inference):
     f_statistic_, f_p_value_ : float
         Test that all coefficients are 0 (Wald's, by the covariance matrix), with p and
         `dof_` degrees of freedom. Intercepts are not tested.
+    deviance_ : float
+        The sum of squared residuals.
     log_likelihood_ : float
         Of normal errors, at the most likely variance.
     aic_, bic_ : float
@@ -466,7 +468,7 @@ class LinearRegression(LeastSquares, Inference):
     _subject = "Linear regression over all silos, by ordinary least squares"
     _computed = (
         *(*LeastSquares._computed, "adjusted_r2_", "sigma_", "f_statistic_"),
-        *("f_p_value_", "log_likelihood_", "aic_", "bic_"),
+        *("f_p_value_", "deviance_", "log_likelihood_", "aic_", "bic_"),
     )
     _steps = (
         *(*LeastSquares._steps, local_score_products, local_profile_products),
@@ -587,6 +589,7 @@ class LinearRegression(LeastSquares, Inference):
         are `wald`: for equal variances the usual test.
         """
         dof = N - k
+        self.deviance_ = float(residual)
         self.sigma_ = float(np.sqrt(residual / dof))
         self.adjusted_r2_ = 1.0 - (1.0 - self.r2_) * (N - 1) / dof
         with np.errstate(divide="ignore"):

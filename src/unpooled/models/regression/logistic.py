@@ -21,14 +21,16 @@ Agresti, Categorical data analysis, 3rd edition, Wiley, 2013, chapters 5 and 8.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
+import scipy.stats
 from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array, Float, Shaped
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
+from unpooled.ledger.notebook import pandas_if_installed
 from unpooled.linalg.settled import product
 from unpooled.models import moments
 from unpooled.models.discriminant import classes
@@ -57,7 +59,9 @@ from unpooled.models.regression.glm import local_spread, standardisation
 from unpooled.models.regression.inference import (
     COVARIANCE_TYPES,
     Inference,
+    against_class,
     in_units,
+    parameter_names,
     unstandardised,
 )
 from unpooled.models.regression.multinomial import (
@@ -81,6 +85,9 @@ from unpooled.models.regression.site_effects import (
 )
 from unpooled.protocol.step import Step, summed
 from unpooled.results.citations import Citation
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # What predicts with the silos' own intercepts, in place of the common ones.
 _IN_SILO = {
@@ -465,6 +472,59 @@ class LogisticRegression(Inference, LinearClassifier):
         arguments = {"coef": self.coef_}
         step = _IN_SILO[step.function.__name__]
         return predicted(self, method, view, step, names, arguments, kept_of=self.kept_)
+
+    def contrasts(self, reference: Any = None, alpha: float = 0.05) -> "pd.DataFrame":
+        """Return coefficients of the other classes against one.
+
+        The multinomial logit of other programs: what follows from `coef_` and
+        `covariance_` for differences of two classes' functions, whose exponentials are
+        odds ratios.
+
+        Parameters
+        ----------
+        reference : object, optional
+            The name of a class; the first when omitted.
+        alpha : float, default 0.05
+            One less the level of the intervals.
+
+        Returns
+        -------
+        DataFrame
+            By class and column: "coefficient", "standard_error", "z", "p", "low",
+            "high" and "odds_ratio".
+
+        Raises
+        ------
+        DataError
+            When the fit has no standard errors, because of a penalty, or no class of
+            this name.
+        """
+        pd = pandas_if_installed()
+        check_is_fitted(self)
+        # Which also refuses a penalised fit, and another alpha.
+        self.conf_int(alpha)
+        names = self.classes_.tolist()
+        if reference is not None:
+            check_choice("reference", reference, names)
+        place = 0 if reference is None else names.index(reference)
+        values, errors = against_class(self, place)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            z = values / errors
+        half = -float(scipy.stats.norm.ppf(alpha / 2.0)) * errors
+        table = {
+            "coefficient": values,
+            "standard_error": errors,
+            "z": z,
+            "p": 2.0 * scipy.stats.norm.sf(np.abs(z)),
+            "low": values - half,
+            "high": values + half,
+            "odds_ratio": np.exp(values),
+        }
+        others = [str(name) for k, name in enumerate(names) if k != place]
+        index = pd.MultiIndex.from_product(
+            [others, parameter_names(self)], names=["class", "column"]
+        )
+        return pd.DataFrame({n: x.ravel() for n, x in table.items()}, index=index)
 
     def to_sklearn(self) -> Any:
         """Return a fitted `sklearn.linear_model.LogisticRegression`."""

@@ -6,10 +6,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy.stats
 
 from unpooled.arrays import Array, Float
 from unpooled.models.regression.clusters import FEW
 from unpooled.models.regression.inference import (
+    against_class,
     class_names,
     column_names,
     has_intercept,
@@ -74,9 +76,11 @@ def _coefficients(model: Any) -> Exhibit:
     table = Table.of("coefficients", cells, items="coefficients")
     tables = [table]
     if several:
-        # A line for each column: the long table has room for two or three classes.
+        # A line for each column, and of tests those that other programs print.
         tables = _by_class(column_names(model), names, functions, values)
-        tables.append(table if has_errors else replace(table, place="files"))
+        tables.append(replace(table, place="files"))
+        if has_errors:
+            tables.append(_against_first(model))
     elif ratio and has_errors:
         # The ratios have a table of their own, with their intervals: pages and
         # terminals need them once.
@@ -103,6 +107,31 @@ def _ratios(
         },
         caption=f"{ratio} for one unit of the column",
         items="ratios",
+    )
+
+
+def _against_first(model: Any) -> Table:
+    """Return the other classes' coefficients against the first, with odds ratios."""
+    names = parameter_names(model)
+    classes = [str(value) for value in model.classes_.tolist()]
+    values, errors = (x.ravel() for x in against_class(model, 0))
+    half = float(scipy.stats.norm.ppf(1.0 - _LEVEL / 2.0)) * errors
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p = 2.0 * scipy.stats.norm.sf(np.abs(values / errors))
+    return Table.of(
+        "contrasts",
+        {
+            Column("Class"): np.repeat(classes[1:], len(names)),
+            Column("Column"): np.tile(names, len(classes) - 1),
+            Column("Coefficient", "number"): values,
+            Column("Standard error", "number"): errors,
+            Column("p", "p-value"): p,
+            Column("Odds ratio", "ratio"): _exponential(values),
+            Column("95 % from", "ratio", "low"): _exponential(values - half),
+            Column("to", "ratio", "high"): _exponential(values + half),
+        },
+        caption=f"Coefficients and odds ratios against the class {classes[0]!r}",
+        items="coefficients",
     )
 
 
@@ -255,7 +284,7 @@ def _goodness(model: Any) -> Exhibit:
         "n_clusters_": "clusters",
         "n_intercepts_": "intercepts, each a silo’s own",
         "null_deviance_": "deviance without predictors",
-        "deviance_": "deviance",
+        "deviance_": "sum of squared residuals" if "r2_" in fitted else "deviance",
         "dispersion_": "dispersion",
         "log_likelihood_": "log-likelihood",
         "aic_": "AIC",

@@ -36,6 +36,8 @@ from unpooled.protocol.message import digest
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step, home_of
 
+_OWN_TABLES = "tables of the silo's own"
+
 
 @final
 class OneSetting:
@@ -54,11 +56,12 @@ class OneSetting:
 
     def check(self, asked: AskedStep, versions: list[str]) -> None:
         """Refuse another setting than the one that was answered."""
-        if self._policy.allow_disclosed:
-            return
         for now in self._of(asked, versions):
+            own = now.step == _OWN_TABLES
+            if self._policy.allow_disclosed and not own:
+                continue
             if any(map(now.conflicts, self._answered(versions, now.step))):
-                raise Refusal("one_setting")
+                raise Refusal("one_description" if own else "one_setting")
 
     def notes(self, asked: AskedStep, versions: list[str]) -> list[Note]:
         """Return what the log must say before an answer leaves."""
@@ -83,6 +86,9 @@ class OneSetting:
         whole = None if is_by_column(step) else self._of_step(asked, view, versions)
         if step.groups and public.get(step.groups):
             found.append(_of_groups(view, versions[0]))
+        if step.describes:
+            label = view.table.label
+            found.append(_of_own_table(versions[0], step.describes, label))
         return [*found, *([] if whole is None else [whole])]
 
     def _of_step(
@@ -108,6 +114,13 @@ class OneSetting:
 def _of_groups(view: View, table: str) -> Setting:
     every, groups = tuple(sorted(view.table.columns)), view.made_of(view.columns[-1])
     return Setting(table, "groups of rows", every, None, "", digest(canonical(groups)))
+
+
+def _of_own_table(table: str, describes: str, label: str | None) -> Setting:
+    label = label if describes == "classes" else None
+    values = digest(canonical([describes, label]))
+    # Sizes of classes are about rows, whichever columns a study has.
+    return Setting(table, _OWN_TABLES, ("rows",), None, "", values)
 
 
 def _name(step: Step) -> str:

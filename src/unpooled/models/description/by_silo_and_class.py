@@ -1,0 +1,302 @@
+"""The first table of a paper for each silo, by the classes of a label.
+
+    each keeps   its counts, sums and squares, class by class
+    round 1      silos ── 1 for a column of which it has a small count in a class; which
+                 classes it has, and whether few rows ──> Σ, opened by the silos alone
+    all find     which columns are shown: those without a small count in any silo and
+                 class, nor too few values for a mean. None is, where a silo has few
+                 rows of a class, or where only two silos have one
+    round 2      one silo ── which columns these are ─────────────────────> opened
+    round 3      each silo ── sizes of its classes, and its table of these ──> shown
+
+A column is shown by all silos or by none, so that no number that is shown is about few
+people. Of other columns nothing is shown by silo. What is known of these are counts by
+class over all silos, and the sizes of the classes in each silo:
+
+           silo 1   silo 2   silo 3   all            the same for each class; a margin
+    A         ?        ?        ?      80            is 0 or at least the limit
+    B         ?        ?        ?      12
+    size     40       38       14      92
+
+In such a table no cell is known to be below the limit (`unpooled.linalg.small_cells`).
+It would be with a third margin, of the column in each silo over all classes. So a silo
+answers either this or `unpooled.models.description.by_silo`, and by one label, in each
+version of its table (`unpooled.party.rules.one_setting`).
+
+Of two silos that have a class, each would find the other's counts in those of all.
+Quartiles are not searched for.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from unpooled.arrays import Array, Bool, Float, Int, Shaped
+from unpooled.errors import DataError
+from unpooled.federation.federation import Federation
+from unpooled.linalg.moments import observed_sums, squared_deviations
+from unpooled.models.description.by_silo import (
+    COUNTED,
+    FEW,
+    has_small,
+    lines_of,
+    shown_part,
+    values_of,
+)
+from unpooled.models.description.column_quantiles import LEAST
+from unpooled.models.description.shown_table import (
+    CATEGORICAL,
+    FREQUENT,
+    TOTALS,
+    Table,
+    Totals,
+)
+from unpooled.models.discriminant.classes import (
+    NAMES,
+    OPENED_SIZES,
+    class_codes,
+    class_sizes,
+)
+from unpooled.protocol.bounds import Counts
+from unpooled.protocol.step import disclosed, kept, public, release, stays, summed
+
+# What a silo says of a class.
+_NONE, _ENOUGH, _SMALL = 0.0, 1.0, 2.0
+
+_SHOWN = public("p", "which columns each silo shows by class")
+_FOUND = {
+    "small": public("p", "how many silos have a small count in a class"),
+    "held": public("k c", "which silos have which classes, 2 where few rows"),
+}
+_SUMMED: Mapping[str, Any] = {"bound": Counts(), "veiled": True}
+
+
+@kept(
+    takes={"classes": NAMES, "sizes": OPENED_SIZES},
+    class_values=stays(
+        f"c p {COUNTED}",
+        until="fit",
+        meaning="how many rows of each class have each whole number, or value",
+    ),
+    class_count=stays("c p", until="fit", meaning="how many values each class has"),
+    class_total=stays("c p", until="fit", meaning="the sums of each class"),
+    class_rows=stays("c", until="fit", meaning="how many rows each class has"),
+)
+def own_class_counts(
+    X: Float[Array, "n p"],
+    y: Shaped[Array, " n"],
+    *,
+    classes: Int[Array, "c w"],
+    sizes: Float[Array, " c"],
+) -> dict[str, Any]:
+    """Count and add this silo's values class by class; nothing leaves."""
+    codes = class_codes(y, classes)
+    parts = [X[codes == k] for k in range(len(classes))]
+    sums = [observed_sums(rows) for rows in parts]
+    return {
+        "class_values": np.array([values_of(rows) for rows in parts]),
+        "class_count": np.array([count for count, _ in sums]),
+        "class_total": np.array([total for _, total in sums]),
+        "class_rows": class_sizes(codes, classes),
+    }
+
+
+@kept(
+    takes={"classes": NAMES, "sizes": OPENED_SIZES},
+    class_squares=stays(
+        "c p", until="fit", meaning="squared deviations from each class's own means"
+    ),
+)
+def own_class_squares(
+    X: Float[Array, "n p"],
+    y: Shaped[Array, " n"],
+    kept: Any,
+    *,
+    classes: Int[Array, "c w"],
+    sizes: Float[Array, " c"],
+) -> dict[str, Any]:
+    """Add squared deviations from the silo's own means of classes; nothing leaves."""
+    codes = class_codes(y, classes)
+    means = kept["class_total"] / np.maximum(kept["class_count"], 1.0)
+    parts = [squared_deviations(X[codes == k], mean) for k, mean in enumerate(means)]
+    return {"class_squares": np.array(parts)}
+
+
+@summed(
+    by="party",
+    # Entries are of single silos, which silos that allow it show.
+    between_two=True,
+    takes={
+        **TOTALS,
+        "least": LEAST,
+        "width": "size l",
+        "n_silos": "size k",
+        "n_classes": "size c",
+    },
+    settings=("fewest",),
+    small=release("p", meaning=_FOUND["small"].meaning, **_SUMMED),
+    held=release("k c", meaning=_FOUND["held"].meaning, **_SUMMED),
+    class_lines=stays(
+        "c p l", until="fit", meaning="how many rows of each class have each category"
+    ),
+    class_flags=stays(
+        "p", until="fit", meaning="in which columns it has a small count"
+    ),
+)
+def small_by_class(
+    kept: Any,
+    party: str,
+    *,
+    totals: Totals,
+    least: Any,
+    silos: Sequence[str],
+    n_silos: int,
+    n_classes: int,
+    width: int,
+) -> dict[str, Any]:
+    """Release in which columns a class has a small count, and which classes it has."""
+    table, fewest = Table.of(totals), totals.fewest
+    # What is withheld of all silos is small in one of them.
+    small = table.of_all | table.groups.any(axis=0)
+    lines, sizes = [], kept["class_rows"]
+    for k, rows in enumerate(sizes.tolist()):
+        own, n_rare = lines_of(
+            kept["class_values"][k], kept["class_count"][k], rows, totals, width
+        )
+        small |= has_small(own, fewest) | (n_rare <= FEW)
+        # Number, mean and deviation of fewer whole numbers may tell which they are.
+        small |= ~table.categorical & (own[:, -2] > 0) & (own[:, -2] < least)
+        lines.append(own)
+    here = np.array([name == party for name in silos], dtype=float)
+    held = np.where(sizes == 0, _NONE, np.where(sizes < fewest, _SMALL, _ENOUGH))
+    return {
+        "small": small.astype(float),
+        "held": here[:, None] * held,
+        "class_lines": np.array(lines),
+        "class_flags": small.astype(float),
+    }
+
+
+@summed(
+    takes=_FOUND,
+    shown=release("p", meaning=_SHOWN.meaning),
+)
+def found_by_class(
+    party: str, *, small: Float[Array, " p"], held: Float[Array, "k c"], leader: str
+) -> dict[str, Any]:
+    """Return which columns are shown; all silos find the same, and one sends it."""
+    return {"shown": float(party == leader) * _shown(small, held)}
+
+
+@disclosed(
+    by="party",
+    describes="classes",
+    takes={
+        **_FOUND,
+        "categorical": CATEGORICAL,
+        "frequent": FREQUENT,
+        "n_categories": "size q",
+        "n_classes": "size c",
+    },
+    size=release("c", meaning="how many rows of each class the silo has"),
+    missing=release("c p", meaning="how many rows have no value, where it is shown"),
+    mean=release("c p", meaning="the mean of each column, where it is shown"),
+    variance=release("c p", meaning="the variance of each column, where it is shown"),
+    shown_cells=release(
+        "c q", meaning="how many rows have each category, where it is shown"
+    ),
+)
+def own_class_table(
+    kept: Any,
+    *,
+    small: Float[Array, " p"],
+    held: Float[Array, "k c"],
+    categorical: Int[Array, " s"],
+    frequent: Int[Array, "s v"],
+    n_categories: int,
+    n_classes: int,
+) -> dict[str, Any]:
+    """Disclose the silo's own table by class; -1 stands for what is withheld."""
+    # Whatever the others found, a silo shows none of its own small counts.
+    hidden = ~_shown(small, held) | (kept["class_flags"] > 0)
+    if hidden.all():
+        raise DataError("No column is shown by class.", rule="min_rows_per_class")
+    parts = [
+        shown_part(
+            hidden,
+            kept["class_lines"][k],
+            kept["class_total"][k],
+            kept["class_squares"][k],
+            categorical=categorical,
+            frequent=frequent,
+            n_categories=n_categories,
+        )
+        for k in range(n_classes)
+    ]
+    by_class = {name: np.array([part[name] for part in parts]) for name in parts[0]}
+    return {"size": kept["class_rows"], **by_class}
+
+
+def class_tables_of_silos(
+    federation: Federation,
+    table: Mapping[str, Any],
+    by_class: Mapping[str, Any],
+    places: Bool[Array, "s v"],
+) -> Mapping[str, Mapping[str, Array]]:
+    """Return what each silo shows of its classes; five rounds, two without an array.
+
+    Parameters
+    ----------
+    federation : Federation
+        The view that is described.
+    table : mapping of str to object
+        Totals over all silos, which they alone open, and the limits of the table.
+    by_class : mapping of str to array
+        Names and sizes of the classes, as steps take them.
+    places : (s, v) array of bool
+        Which places of each categorical column are categories.
+
+    Raises
+    ------
+    DataError
+        Where nothing may be shown by class.
+    ReleaseRefusedError
+        Where a silo does not allow its own values to be seen, or has described its rows
+        as a whole, or by another label.
+    """
+    federation.keep(own_class_counts, **by_class)
+    federation.keep(own_class_squares, **by_class)
+    silos, n_classes = list(federation.parties), len(by_class["sizes"])
+    found = federation.sum(
+        small_by_class,
+        to="parties",
+        silos=silos,
+        n_silos=len(silos),
+        n_classes=n_classes,
+        width=max(places.shape[1], 2) + 2,
+        **table,
+    )
+    shown = federation.sum(found_by_class, leader=silos[0], **found)["shown"]
+    if not federation.coordinator.planned and not (shown > 0).any():
+        raise DataError(
+            "No column can be described by class within silos: in each, some silo has "
+            "a small count in a class (of values: below min_rows), or few rows of a "
+            "class, or only two silos have one. Describe silos over all their rows "
+            "(per_silo=True), or merge classes or categories."
+        )
+    return federation.collect(
+        own_class_table,
+        n_categories=max(int(places.sum()), 1),
+        n_classes=n_classes,
+        **found,
+        **{name: table[name] for name in ("categorical", "frequent")},
+    )
+
+
+def _shown(small: Float[Array, " p"], held: Float[Array, "k c"]) -> Bool[Array, " p"]:
+    """Return which columns all silos show by class."""
+    held = np.rint(held)
+    n_silos = (held != _NONE).sum(axis=0)
+    safe = not (held == _SMALL).any() and not (n_silos == 2).any()
+    return (np.rint(small) == 0) & safe
