@@ -326,6 +326,61 @@ def test_nobody_is_alone_in_a_made_column_of_a_part(of, limit):
         assert n_alone(found(), every[few][["x", "z", "w"]].to_numpy()) >= 1
 
 
+def products_by_class(view: up.Federation) -> list[np.ndarray]:
+    """Return the raw products of the last column, in each of two classes.
+
+    Of two fits with other priors, as the covariance within classes is weighted.
+    """
+    priors = np.array([[0.3, 0.7], [0.7, 0.3]])
+    fits = [
+        up.LinearDiscriminantAnalysis(priors=list(some)).fit(view) for some in priors
+    ]
+    C = np.stack([fit.covariance_ for fit in fits])
+    n, means = fits[0].class_count_, fits[0].means_
+    S = np.einsum("ij,jkl->ikl", np.linalg.inv(priors), C)
+    return [n[c] * (S[c][-1] + means[c][-1] * means[c]) for c in range(len(priors))]
+
+
+@pytest.mark.parametrize("limit", [0.95, 1.0])
+def test_nobody_is_alone_with_a_flag_in_a_class_of_a_part(limit):
+    """The cut keeps a flag's people together, and not those of a class."""
+    rng = np.random.default_rng(0)
+    tables = {
+        name: pd.DataFrame(X[:, [0, 1, 3]], columns=["x", "z", "f"])
+        for name, X in flagged().items()
+    }
+    tables = {
+        name: frame.assign(y=rng.integers(0, 2, 240)) for name, frame in tables.items()
+    }
+    policy = up.Policy(max_leverage=limit, max_released_share=1.0)
+    federation = up.simulate(tables, label="y", policy=policy, follow=limit < 1.0)
+
+    def found() -> list[np.ndarray]:
+        whole = products_by_class(federation)
+        return [
+            every - some
+            for train, _ in federation.folds(20)
+            for every, some in zip(whole, products_by_class(train), strict=True)
+        ]
+
+    if limit < 1.0:
+        with pytest.raises(ReleaseRefusedError, match="rows_of_parts"):
+            found()
+    else:
+        few = tables["b"][tables["b"].f == 1.0][["x", "z"]].to_numpy()
+        assert n_alone(found(), few) >= 1
+
+
+def test_classes_together_are_cross_validated_beside_a_flag():
+    tables = {
+        name: pd.DataFrame(X, columns=["x", "z", "w", "f"]).assign(y=np.arange(240) % 2)
+        for name, X in flagged().items()
+    }
+    federation = up.simulate(tables, label="y", follow=True)
+    for train, _ in federation.folds(5):
+        up.LinearDiscriminantAnalysis().fit(train)
+
+
 def test_a_made_column_of_many_people_is_cross_validated():
     """Parts have about 30 people of every silo in the column."""
     federation = up.simulate(two_flags(0.6), follow=True)

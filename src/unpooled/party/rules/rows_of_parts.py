@@ -12,9 +12,10 @@ own rows of each part: the leverage of a row in a column,
 
     1 / n + (x - mean)² / Σ (x - mean)²
 
-is at most `max_leverage`. Directions of several columns are not judged: of 12 rows of
-ten columns one always carries some direction. Of these `max_feature_ratio` says how
-many rows all silos together must have.
+is at most `max_leverage`. Where sums of single classes leave, of which the cut knows as
+little, the rows of each class in a part are judged likewise, in all columns. Directions
+of several columns are not judged: of 12 rows of ten columns one always carries some
+direction. Of these `max_feature_ratio` says how many rows all silos together must have.
 """
 
 from collections.abc import Sequence
@@ -63,13 +64,39 @@ class RowsOfParts:
         limit, computed = self._policy.max_leverage, view.computed
         if limit >= 1.0 or not computed or not tells_pairs(step, len(view.columns)):
             return
+        moments = self._moments(view, "")
+        for part in parts:
+            if moments.leverage(part)[computed].max() > limit:
+                raise Refusal("rows_of_parts")
+
+    def check_classes(self, view: View, parts: Sequence[Part]) -> None:
+        """Refuse products in single classes of which one row of a part is nearly all.
+
+        Parameters
+        ----------
+        parts : sequence of sequence of int
+            As of `check`.
+        """
+        limit, label = self._policy.max_leverage, view.table.label
+        if limit >= 1.0 or label is None:
+            return
+        moments = self._moments(view, label)
+        n_blocks = int(view.blocks_of_rows.max(initial=0)) + 1
+        for first in range(0, len(moments.count), n_blocks):
+            for part in parts:
+                if moments.leverage([first + b for b in part]).max() > limit:
+                    raise Refusal("rows_of_parts")
+
+    def _moments(self, view: View, label: str) -> "_BlockMoments":
+        """Return those of each block, or of each class and block in it."""
         every = view.up_to_scale()
         known = self._known.setdefault(view.table, {})
-        if (name := every.digest()) not in known:
-            known[name] = _moments(every, view.blocks_of_rows)
-        for part in parts:
-            if known[name].leverage(part)[computed].max() > limit:
-                raise Refusal("rows_of_parts")
+        if (name := f"{label} {every.digest()}") not in known:
+            blocks = view.blocks_of_rows.astype(int)
+            if label:
+                blocks += (int(blocks.max(initial=0)) + 1) * _classes(view.table, label)
+            known[name] = _moments(every, blocks)
+        return known[name]
 
 
 @final
@@ -107,7 +134,17 @@ class _BlockMoments:
         return share
 
 
-def _moments(view: View, blocks_of_rows: Int[Array, " N"] | Array) -> _BlockMoments:
+def _classes(table: Table, label: str) -> Int[Array, " N"]:
+    """Return a number for the class of each row."""
+    numbers = dict[object, int]()
+    found = list[int]()
+    for block in table.blocks((), [label]):
+        for value in block.extra[label].tolist():
+            found.append(numbers.setdefault(value, len(numbers)))
+    return np.array(found, int)
+
+
+def _moments(view: View, blocks_of_rows: Int[Array, " N"]) -> _BlockMoments:
     """Return the moments of each block of a view of all rows."""
     K, p = int(blocks_of_rows.max(initial=0)) + 1, len(view.columns)
     count = np.zeros((K, p), int)

@@ -139,6 +139,27 @@ class TableCuts:
             kept = [now["blocks"], *(blocks for _, blocks in earlier)]
             self._rows_of_parts.check(asked.step, asked.view, _told_apart(cut, kept))
 
+    def check_classes(self, view: View) -> None:
+        """Refuse products in single classes of which one row of a part is nearly all.
+
+        Parameters
+        ----------
+        view : View
+            What a step reads that tells the products of one class from others.
+        """
+        if view.cut is None:
+            return
+        version, columns = self._version_of(view), {*view.source_columns}
+        kept = [
+            view.kept_blocks,
+            *(
+                note["blocks"]
+                for note in self._audit_log.state().notes[_SELECTED]
+                if note["version"] == version and columns & {*note["columns"]}
+            ),
+        ]
+        self._rows_of_parts.check_classes(view, _told_apart(view.cut, kept))
+
     def notes(self, asked: AskedStep) -> list[Note]:
         """Return what the log must say of the blocks before an answer leaves.
 
@@ -189,16 +210,19 @@ class TableCuts:
         pairs = any(declared.pairs_features for declared in leaves)
         if not pairs or not isinstance(view, View) or view.cut is None:
             return None
-        version = view.table.n_rows
-        if not view.cut.shared:
-            # Of the first rows: blocks keep their numbers where others were appended.
-            version = self._made(view.table)[1]["parts"][0][1]
         return {
-            "version": version,
+            "version": self._version_of(view),
             "blocks": list(view.kept_blocks),
             "columns": sorted(view.source_columns),
             "features": len(view.columns),
         }
+
+    def _version_of(self, view: View) -> str | int:
+        """Return the name of the rows whose blocks a view of some of them has."""
+        if view.cut is not None and view.cut.shared:
+            return view.table.n_rows
+        # Of the first rows: blocks keep their numbers where others were appended.
+        return self._made(view.table)[1]["parts"][0][1]
 
     def _made(self, table: Table) -> tuple[Cut, dict[str, Any]]:
         if self._cut is None or table is not self._table:
