@@ -371,6 +371,14 @@ def test_nobody_is_alone_with_a_flag_in_a_class_of_a_part(limit):
         assert n_alone(found(), few) >= 1
 
 
+def test_single_classes_of_measurements_are_cross_validated():
+    """Also where the last block has nobody of the last class."""
+    tables = heart_disease.load()
+    federation = up.simulate(tables, label="num").select(["age"])
+    for train, _ in federation.folds(5):
+        up.LinearDiscriminantAnalysis(priors=[0.6, 0.1, 0.1, 0.1, 0.1]).fit(train)
+
+
 def test_classes_together_are_cross_validated_beside_a_flag():
     tables = {
         name: pd.DataFrame(X, columns=["x", "z", "w", "f"]).assign(y=np.arange(240) % 2)
