@@ -12,8 +12,8 @@ own rows of each part: the leverage of a row in a column,
 
     1 / n + (x - mean)² / Σ (x - mean)²
 
-is at most `max_leverage`. Where sums of single classes leave, of which the cut knows as
-little, the rows of each class in a part are judged likewise, in all columns: no row may
+is at most `max_leverage`. Where sums of single classes leave, of which the cut knows no
+more, the rows of each class in a part are judged likewise, in all columns: no row may
 have a value where all others have one and the same. Directions of several columns are
 not judged: of 12 rows of ten columns one always carries some direction. Of these
 `max_feature_ratio` says how many rows all silos together must have.
@@ -35,8 +35,8 @@ from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step
 
 # Of five rows of a class one often has a leverage above a limit of 0.95, whatever the
-# data are. Above this one it is in 1 of 10,000 cases where they are normal, as its share
-# of the squares has a beta distribution with parameters 1/2 and (n - 2) / 2.
+# data are. Above this one it is in 1 of 10,000 cases where they are normal: its share
+# of the squares then has a beta distribution with parameters 1/2 and (n - 2) / 2.
 _OF_CLASS = 0.999
 
 # Blocks of a part of the rows.
