@@ -21,6 +21,7 @@ from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.party import Party
 from unpooled.party.rules import table_cuts
 from unpooled.party.rules.policy import Policy
+from unpooled.party.rules.table_cuts import TableCuts
 from unpooled.protocol.view_operations import Rows, Select
 from unpooled.secure.keys.roster import Roster
 from wire import COLUMNS, PATIENT, Rogue, Silos, rows, silos
@@ -200,45 +201,200 @@ def test_a_coordinator_cannot_say_that_more_silos_have_blocks(altered):
     assert rules == {"out_of_order"}
 
 
-def flagged() -> dict[str, np.ndarray]:
-    """Rows of which few, all of b, have a flag in the last column."""
+def flagged(values: Any = 1.0) -> dict[str, np.ndarray]:
+    """Rows of which few, all of b, have a flag, or a dose, in the last column."""
     tables = {name: rows(240, seed=i) for i, name in enumerate("abc")}
     flags = {name: np.zeros((240, 1)) for name in tables}
-    flags["b"][::16] = 1.0
+    flags["b"][::16, 0] = values
     return {name: np.hstack([X, flags[name]]) for name, X in tables.items()}
 
 
-def products_by_fold(**more: Any) -> list[np.ndarray]:
-    """Return the flag's products with all columns, of what each fold leaves out."""
-    federation = up.simulate(flagged(), **more)
+def products(view: up.Federation) -> np.ndarray:
+    """Return the raw products of the last column with all columns."""
+    model = up.PCA().fit(view)
+    N, mean = model.n_samples_, model.mean_
+    S = (N - 1) * model.get_covariance() + N * np.outer(mean, mean)
+    return S[-1]
 
-    def products(view: up.Federation) -> np.ndarray:
-        model = up.PCA().fit(view)
-        N, mean = model.n_samples_, model.mean_
-        S = (N - 1) * model.get_covariance() + N * np.outer(mean, mean)
-        return S[-1]
 
+def products_by_fold(tables: Any, **more: Any) -> list[np.ndarray]:
+    """Return the last column's products with all, of what each fold leaves out."""
+    federation = up.simulate(tables, **more)
     whole = products(federation)
     return [whole - products(train) for train, _ in federation.folds(20)]
 
 
-def n_alone(found: list[np.ndarray]) -> int:
+def n_alone(found: list[np.ndarray], records: np.ndarray) -> int:
     """Return how many of the folds have one person with the flag, whose row it is."""
-    ill = flagged()["b"][::16]
-    distance = [np.abs(ill - one).max(axis=1).min() for one in found]
+    p = records.shape[1]
+    distance = [np.abs(records - one[:p]).max(axis=1).min() for one in found]
     return int((np.array(distance) < 1e-6).sum())
 
 
-def test_a_fold_leaves_out_no_person_with_a_flag_alone():
-    found = products_by_fold()
-    assert n_alone(found) == 0
-    # Others are two together, or more.
-    assert min({round(one[-1]) for one in found} - {0}) >= 2
+# Flags, or doses of which no two are equal.
+VALUES = [1.0, np.linspace(1.0, 9.0, 15)]
 
 
-def test_control_by_chance_folds_do(monkeypatch):
+def told(values: Any) -> np.ndarray:
+    """Return what the products of one person's flag or dose would be."""
+    few = flagged(values)["b"][::16]
+    return few * few[:, -1:]
+
+
+@pytest.mark.parametrize("values", VALUES, ids=["flag", "dose"])
+def test_a_fold_leaves_out_no_person_with_a_flag_alone(values):
+    found = products_by_fold(flagged(values))
+    assert n_alone(found, told(values)) == 0
+    if values is VALUES[0]:
+        # Others are two together, or more.
+        assert min({round(one[-1]) for one in found} - {0}) >= 2
+
+
+@pytest.mark.parametrize("values", VALUES, ids=["flag", "dose"])
+def test_control_by_chance_folds_do(monkeypatch, values):
     monkeypatch.setattr(table_cuts, "none_alone", lambda blocks, *_: blocks)
-    assert n_alone(products_by_fold()) >= 1
+    assert n_alone(products_by_fold(flagged(values)), told(values)) >= 1
+
+
+def test_a_fold_leaves_out_no_category_of_one_person():
+    """Nine names, so that a number would be a measurement."""
+    names = np.full(240, "none", dtype=object)
+    names[::16] = [f"drug {j % 5}" for j in range(15)]
+    others = [f"other {j % 3}" for j in range(240)]
+    table = pd.DataFrame({"drug": names, "site": others})
+    source = open_source(table, categorical=["drug", "site"])
+    cuts = TableCuts(b"key", AuditLog(), Policy())
+    blocks = cuts.of(source).block_of
+    for name in {*names} - {"none"}:
+        assert np.bincount(blocks[names == name]).max() >= 2
+        assert 1 not in np.bincount(blocks[names == name])
+
+
+# --- columns that a study makes: the cut knows nothing of them ------------------------
+
+
+def two_flags(share: float = 0.2) -> dict[str, pd.DataFrame]:
+    """Rows with two flags, and a measurement with few values above 70."""
+    rng = np.random.default_rng(5)
+    names = ["x", "z", "w", "f", "g", "m"]
+    return {
+        name: pd.DataFrame(
+            np.hstack(
+                [
+                    rows(240, seed=i),
+                    rng.random((240, 2)) < share,
+                    rng.normal(50.0, 10.0, (240, 1)),
+                ]
+            ),
+            columns=names,
+        )
+        for i, name in enumerate("abc")
+    }
+
+
+def made(federation: up.Federation, of: str) -> Any:
+    """Return what makes the last column of a view: a product, or the highest bin."""
+    if of == "product":
+        return up.DerivedColumns({"fg": "f * g"}).fit(federation).transform
+    bins = up.KBinsDiscretizer(6, strategy="uniform", ranges={"m": (20.0, 80.0)})
+    columns = up.ColumnTransformer([(bins, ["m"])], remainder="passthrough")
+    return columns.fit(federation).transform
+
+
+@pytest.mark.parametrize("of", ["product", "bin"])
+@pytest.mark.parametrize("limit", [0.95, 1.0])
+def test_nobody_is_alone_in_a_made_column_of_a_part(of, limit):
+    """With a limit of 1, the control, folds leave out persons who are."""
+    tables = two_flags()
+    policy = up.Policy(max_leverage=limit)
+    federation = up.simulate(tables, policy=policy, follow=limit < 1.0)
+    every = pd.concat(tables.values())
+    few = every.f * every.g == 1.0 if of == "product" else every.m >= 70.0
+    make = made(federation, of)
+    names = make(federation).feature_names
+    kept = ["x", "z", "w", names[-1]]
+
+    def found() -> list[np.ndarray]:
+        whole = products(make(federation)[kept])
+        trains = [train for train, _ in federation.folds(20)]
+        return [whole - products(make(train)[kept]) for train in trains]
+
+    if limit < 1.0:
+        with pytest.raises(ReleaseRefusedError, match="rows_of_parts"):
+            found()
+    else:
+        assert n_alone(found(), every[few][["x", "z", "w"]].to_numpy()) >= 1
+
+
+def products_by_class(view: up.Federation) -> list[np.ndarray]:
+    """Return the raw products of the last column, in each of two classes.
+
+    Of two fits with other priors, as the covariance within classes is weighted.
+    """
+    priors = np.array([[0.3, 0.7], [0.7, 0.3]])
+    fits = [
+        up.LinearDiscriminantAnalysis(priors=list(some)).fit(view) for some in priors
+    ]
+    C = np.stack([fit.covariance_ for fit in fits])
+    n, means = fits[0].class_count_, fits[0].means_
+    S = np.einsum("ij,jkl->ikl", np.linalg.inv(priors), C)
+    return [n[c] * (S[c][-1] + means[c][-1] * means[c]) for c in range(len(priors))]
+
+
+@pytest.mark.parametrize("limit", [0.95, 1.0])
+def test_nobody_is_alone_with_a_flag_in_a_class_of_a_part(limit):
+    """The cut keeps a flag's people together, and not those of a class."""
+    rng = np.random.default_rng(0)
+    tables = {
+        name: pd.DataFrame(X[:, [0, 1, 3]], columns=["x", "z", "f"])
+        for name, X in flagged().items()
+    }
+    tables = {
+        name: frame.assign(y=rng.integers(0, 2, 240)) for name, frame in tables.items()
+    }
+    policy = up.Policy(max_leverage=limit, max_released_share=1.0)
+    federation = up.simulate(tables, label="y", policy=policy, follow=limit < 1.0)
+
+    def found() -> list[np.ndarray]:
+        whole = products_by_class(federation)
+        return [
+            every - some
+            for train, _ in federation.folds(20)
+            for every, some in zip(whole, products_by_class(train), strict=True)
+        ]
+
+    if limit < 1.0:
+        with pytest.raises(ReleaseRefusedError, match="rows_of_parts"):
+            found()
+    else:
+        few = tables["b"][tables["b"].f == 1.0][["x", "z"]].to_numpy()
+        assert n_alone(found(), few) >= 1
+
+
+def test_single_classes_of_measurements_are_cross_validated():
+    """Also where the last block has nobody of the last class."""
+    tables = heart_disease.load()
+    federation = up.simulate(tables, label="num").select(["age"])
+    for train, _ in federation.folds(5):
+        up.LinearDiscriminantAnalysis(priors=[0.6, 0.1, 0.1, 0.1, 0.1]).fit(train)
+
+
+def test_classes_together_are_cross_validated_beside_a_flag():
+    tables = {
+        name: pd.DataFrame(X, columns=["x", "z", "w", "f"]).assign(y=np.arange(240) % 2)
+        for name, X in flagged().items()
+    }
+    federation = up.simulate(tables, label="y", follow=True)
+    for train, _ in federation.folds(5):
+        up.LinearDiscriminantAnalysis().fit(train)
+
+
+def test_a_made_column_of_many_people_is_cross_validated():
+    """Parts have about 30 people of every silo in the column."""
+    federation = up.simulate(two_flags(0.6), follow=True)
+    make = made(federation, "product")
+    for train, _ in federation.folds(3):
+        up.PCA(2).fit(make(train))
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,11 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
+import unpooled as up
 from attacks import PERSON, scatter, tables_of, with_a_hole
 from jobs import Jobs
 from unpooled.data.sources.open_source import open_source
+from unpooled.errors import ReleaseRefusedError
 from unpooled.models.discriminant.classes import names_of
 from unpooled.party.rules.row_digests import (
     _SPREAD,
@@ -107,6 +109,53 @@ def poles(r: np.ndarray, M: np.ndarray, m: int) -> list[float]:
     found = np.linalg.lstsq(equations, M * powers[:, m])[0]
     roots = np.roots([1.0, *found[m:][::-1]])
     return sorted(-unit * roots.real)
+
+
+# --- one silo's own direction, from several starts of a merged one --------------------
+
+
+def differences_of_starts(
+    how: str, *, disclosed: bool
+) -> tuple[dict[str, np.ndarray], list[np.ndarray]]:
+    """Return the silos' columns, and how merged directions differ by their starts."""
+    rng = np.random.default_rng(0)
+    columns = {name: rng.normal(size=60) for name in "abc"}
+    policy = {"allow_row_level": True, "allow_disclosed": disclosed}
+    tables = {name: pd.DataFrame({f"of {name}": x}) for name, x in columns.items()}
+    federation = up.simulate(
+        tables, "columns", aligned=True, policy=policy, follow=not disclosed
+    )
+    merged = []
+    for start in range(8):
+        init = np.random.default_rng(start).normal(size=60)
+        chosen = {"init": init} if how == "init" else {"random_state": start}
+        model = up.VFedPCA(rounds=1, weights="equal", **chosen).fit(federation)
+        merged.append(model.history_[0]["u"])
+    return columns, [a - b for a, b in itertools.combinations(merged, 2)]
+
+
+@pytest.mark.parametrize("how", ["init", "random_state"])
+def test_another_start_does_not_show_one_silos_direction(how):
+    with pytest.raises(ReleaseRefusedError, match="one_setting"):
+        differences_of_starts(how, disclosed=False)
+
+
+def test_control_two_starts_subtract_to_one_silos_direction():
+    """A silo's own direction has the sign that its product with the start has."""
+    columns, differences = differences_of_starts("init", disclosed=True)
+    for x in columns.values():
+        alike = [np.corrcoef(x, d)[0, 1] ** 2 for d in differences if d.any()]
+        assert max(alike) > 1.0 - 1e-9
+
+
+def test_the_same_fit_without_a_start_is_answered_again():
+    rng = np.random.default_rng(0)
+    tables = {name: pd.DataFrame({name: rng.normal(size=60)}) for name in "abc"}
+    federation = up.simulate(
+        tables, "columns", aligned=True, policy={"allow_row_level": True}
+    )
+    first, second = (up.VFedPCA(rounds=2).fit(federation) for _ in range(2))
+    assert_allclose(first.u_, second.u_, rtol=0, atol=0)
 
 
 # --- one person, from a table that changed --------------------------------------------

@@ -43,6 +43,13 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Choose fewer folds, or larger parts; each block has min_rows rows, in "
             "three silos at least.",
         ),
+        "rows_of_parts": (
+            "among the rows by which folds or splits differ, one is nearly all of a "
+            "column, so that products with it would be that row's record",
+            "Choose fewer folds or larger parts, fewer bins, or leave rare columns out "
+            "(unpooled.RareColumns, with a min_rows of about ten for each silo and "
+            "part); or let the silo raise max_leverage.",
+        ),
         "max_leverage": (
             "one row carries a direction of the columns alone, so that products of "
             "pairs of columns, with those that were answered before, would be that "
@@ -445,6 +452,7 @@ DATA_RULES: Mapping[str, str] = MappingProxyType(
         "duplicate_ids": "selection",
         "no_common_rows": "selection",
         "max_released_share": "selection",
+        "rows_of_parts": "view",
         "max_leverage": "view",
         "weighted_rows": "request",
         "another_filling": "view",

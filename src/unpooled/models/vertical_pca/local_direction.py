@@ -107,9 +107,14 @@ def _check_topology(model: Any) -> None:
 
 
 def starting_vector(model: Any, federation: Federation, N: int) -> Float[Array, " N"]:
-    """Return `init`, or a draw by `random_state`; the same for every silo."""
+    """Return `init`, or a draw by `random_state`; the same for every silo.
+
+    Where neither is given it is the same in all fits: silos answer for one (`settings`
+    of the step).
+    """
     if model.init is None:
-        seed = federation.seed(model.random_state)
+        given = 0 if model.random_state is None else model.random_state
+        seed = federation.seed(given)
         # Positive entries: vectors that start alike mostly agree in sign.
         return np.random.default_rng(seed).random(N)
     init = np.asarray(model.init, float)

@@ -80,10 +80,12 @@ class MergedDirections(
         """Return the vector that every silo starts each component from."""
 
     @abc.abstractmethod
-    def _local_arguments(self, start: Float[Array, " N"]) -> dict[str, Any]:
+    def _local_arguments(
+        self, start: Float[Array, " N"], last: Float[Array, "N k"]
+    ) -> dict[str, Any]:
         """Return the public arguments of `_local`, but for what was merged before.
 
-        `start` is where an iteration starts.
+        `start` is where an iteration starts, or `last` if it has a column.
         """
 
     @abc.abstractmethod
@@ -121,9 +123,10 @@ class MergedDirections(
         found: Float[Array, "N q"],
     ) -> Float[Array, " N"]:
         """Run the rounds of one component; return the last merged direction."""
-        start, replaced, u = first, np.zeros((len(first), 0)), first
+        last = replaced = np.zeros((len(first), 0))
+        u = first
         for number in range(self.rounds):
-            arguments = self._local_arguments(start)
+            arguments = self._local_arguments(first, last)
             federation.keep(self._local, **arguments, replaced=replaced, found=found)
             u, weights = merge.merged(
                 federation,
@@ -135,7 +138,7 @@ class MergedDirections(
             if number == 0:
                 replaced = u[:, None]
             if self.warm_start:
-                start = u
+                last = u[:, None]
         return u
 
     def _scores(self, federation: Federation) -> Float[Array, "N k"]:

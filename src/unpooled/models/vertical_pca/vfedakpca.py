@@ -246,7 +246,9 @@ class VFedAKPCA(MergedDirections):
         # The local eigenpair is computed to round-off, from no starting vector.
         return np.zeros(federation.n_rows or 0)
 
-    def _local_arguments(self, start: Float[Array, " N"]) -> dict[str, Any]:
+    def _local_arguments(
+        self, start: Float[Array, " N"], last: Float[Array, "N k"]
+    ) -> dict[str, Any]:
         return self._kernel()
 
     def _neighbour_arguments(self, first: Float[Array, " N"]) -> dict[str, Any]:

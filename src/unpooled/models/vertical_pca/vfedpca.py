@@ -44,11 +44,15 @@ from unpooled.results.citations import Citation
 _VECTOR = "the first principal direction of the silo's own columns over the people"
 _EIGENVALUE = "the variance of the silo's own columns along that direction"
 _START = public("N", "the vector from which every silo starts its power iteration")
+_LAST = public("N k", "the merged direction that it starts from in later rounds")
 
 
 @kept(
     by="party",
-    takes={"start": _START, "replaced": REPLACED, "found": FOUND},
+    takes={"start": _START, "last": _LAST, "replaced": REPLACED, "found": FOUND},
+    # Another start turns the directions of some silos and not of others, so that two
+    # totals subtract to those of few silos, or of one.
+    settings=("start", "iterations", "centre"),
     vector=stays("N", meaning=_VECTOR, until="fit"),
     eigenvalue=stays("", meaning=_EIGENVALUE, until="fit"),
 )
@@ -56,6 +60,7 @@ def local_direction(
     X: Float[Array, "N p"],
     *,
     start: Float[Array, " N"],
+    last: Float[Array, "N k"],
     replaced: Float[Array, "N l"],
     found: Float[Array, "N q"],
     iterations: int,
@@ -68,7 +73,9 @@ def local_direction(
     X : (N, p) array
         The silo's columns.
     start : (N,) array
-        Where to start.
+        Where to start the first round of each component.
+    last : (N, k) array
+        In later rounds of a warm start, k = 1: where to start instead. Otherwise k = 0.
     replaced : (N, l) array
         No column in the first round; then the vector by which (14) replaced the data.
     found : (N, q) array
@@ -79,7 +86,9 @@ def local_direction(
         What is subtracted.
     """
     factors = own_factors(X, replaced, found, centre)
-    vector, eigenvalue = power_iteration(factors, start, iterations)
+    vector, eigenvalue = power_iteration(
+        factors, last[:, 0] if last.shape[1] else start, iterations
+    )
     return {"vector": vector, "eigenvalue": np.array(eigenvalue)}
 
 
@@ -105,10 +114,11 @@ def neighbour_direction(
     last, replaced, found = neighbour_merge.state(
         kept, component, number, rounds, len(X)
     )
-    start = init if last is None or not warm_start else last
+    none = np.zeros((len(X), 0))
     return local_direction(
         X,
-        start=start,
+        start=init,
+        last=none if last is None or not warm_start else last[:, None],
         replaced=replaced,
         found=found,
         iterations=iterations,
@@ -150,7 +160,8 @@ class VFedPCA(MergedDirections):
     init : (N,) array, optional
         Where every silo starts each component; drawn from `random_state` when None.
     random_state : int, optional
-        Seed of that draw; None: the federation's own, if it has one.
+        Seed of that draw; None: the same start in every fit. A silo answers for one
+        start, since the totals for several tell its own directions.
 
     Attributes
     ----------
@@ -233,8 +244,10 @@ class VFedPCA(MergedDirections):
     def _first_vector(self, federation: Federation) -> Float[Array, " N"]:
         return starting_vector(self, federation, federation.n_rows or 0)
 
-    def _local_arguments(self, start: Float[Array, " N"]) -> dict[str, Any]:
-        return {"start": start, **self._power_method()}
+    def _local_arguments(
+        self, start: Float[Array, " N"], last: Float[Array, "N k"]
+    ) -> dict[str, Any]:
+        return {"start": start, "last": last, **self._power_method()}
 
     def _neighbour_arguments(self, first: Float[Array, " N"]) -> dict[str, Any]:
         return {"init": first, "warm_start": self.warm_start, **self._power_method()}

@@ -293,6 +293,7 @@ class Studies:
     def check_classes(self, view: View) -> None:
         """Refuse pairs of columns of which one row carries a direction in its class."""
         self._products.check_classes(view)
+        self.cuts.check_classes(view)
 
     def rows_that_came(self, asked: AskedStep) -> list[View]:
         """Return views of the rows that came since the silo answered, if any did."""

@@ -40,6 +40,7 @@ from unpooled.data.table import Table
 from unpooled.party.memory.audit_log import AuditLog, Note
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.row_digests import label_cells, row_digests
+from unpooled.party.rules.rows_of_parts import RowsOfParts
 from unpooled.party.steps.asked_step import AskedStep
 from unpooled.party.views.cut import (
     Cut,
@@ -52,11 +53,14 @@ from unpooled.party.views.view import View
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.shared_blocks import MOST_BLOCKS
 
-# Flags of rows: how many at most, of how many values of a column, seen in how many
-# rows, and of how many rows: of more some are in every block.
-_MOST_FLAGS, _MOST_VALUES, _SAMPLE, _MOST_FLAGGED = 64, 8, 256, 30 * MOST_BLOCKS
-# In place of a value: the cell is missing, has one, or the column has many.
-_MISSING, _THERE, _MANY = ("missing",), ("there",), ("many",)
+# Flags of rows: how many at most, of how many values of a column, of how many names if
+# it is of categories, seen in how many rows, and of how many rows: of more some are in
+# every block.
+_MOST_FLAGS, _MOST_VALUES, _MOST_NAMES, _SAMPLE = 256, 8, 64, 256
+_MOST_FLAGGED = 30 * MOST_BLOCKS
+# In place of a value: the cell is missing, has one, or the column has many, of which
+# most rows may have one and some another.
+_MISSING, _THERE, _MANY, _OTHER = ("missing",), ("there",), ("many",), ("other",)
 _CUT, _SELECTED, _COMMON = "blocks", "selected", "common_blocks"
 
 
@@ -76,6 +80,7 @@ class TableCuts:
 
     def __init__(self, key: bytes, audit_log: AuditLog, policy: Policy) -> None:
         self._key, self._audit_log, self._policy = key, audit_log, policy
+        self._rows_of_parts = RowsOfParts(policy)
         self._table: Table | None = None
         self._cut: tuple[Cut, dict[str, Any]] | None = None
 
@@ -106,7 +111,8 @@ class TableCuts:
         Totals of two selections subtract to those of the blocks that one of them has,
         and those of several to the blocks that are in the same of them. All such blocks
         together must have the rows that `max_feature_ratio` asks for, over all silos
-        with as many as this one: the silo with the fewest decides.
+        with as many as this one: the silo with the fewest decides. And no own row of
+        theirs may be nearly all of a column (`rules.rows_of_parts`).
 
         With `planned` the silos need not have counted their blocks.
         """
@@ -126,10 +132,33 @@ class TableCuts:
         ]
         for q in {p, *(q for q, _ in earlier)}:
             kept = [now["blocks"], *(blocks for p, blocks in earlier if p >= q)]
-            rows = Counter[tuple[bool, ...]]()
-            for block, size in enumerate(cut.sizes):
-                rows[tuple(block in blocks for blocks in kept)] += alike * size
-            self._policy.check_made(q, min(rows.values()))
+            rows = [sum(cut.sizes[b] for b in part) for part in _told_apart(cut, kept)]
+            self._policy.check_made(q, alike * min(rows))
+        # A plan has placeholders for fitted numbers.
+        if not planned or not asked.view.up_to_scale().transforms:
+            kept = [now["blocks"], *(blocks for _, blocks in earlier)]
+            self._rows_of_parts.check(asked.step, asked.view, _told_apart(cut, kept))
+
+    def check_classes(self, view: View) -> None:
+        """Refuse products in single classes of which one row of a part is nearly all.
+
+        Parameters
+        ----------
+        view : View
+            What a step reads that tells the products of one class from others.
+        """
+        if view.cut is None:
+            return
+        version, columns = self._version_of(view), {*view.source_columns}
+        kept = [
+            view.kept_blocks,
+            *(
+                note["blocks"]
+                for note in self._audit_log.state().notes[_SELECTED]
+                if note["version"] == version and columns & {*note["columns"]}
+            ),
+        ]
+        self._rows_of_parts.check_classes(view, _told_apart(view.cut, kept))
 
     def notes(self, asked: AskedStep) -> list[Note]:
         """Return what the log must say of the blocks before an answer leaves.
@@ -181,16 +210,19 @@ class TableCuts:
         pairs = any(declared.pairs_features for declared in leaves)
         if not pairs or not isinstance(view, View) or view.cut is None:
             return None
-        version = view.table.n_rows
-        if not view.cut.shared:
-            # Of the first rows: blocks keep their numbers where others were appended.
-            version = self._made(view.table)[1]["parts"][0][1]
         return {
-            "version": version,
+            "version": self._version_of(view),
             "blocks": list(view.kept_blocks),
             "columns": sorted(view.source_columns),
             "features": len(view.columns),
         }
+
+    def _version_of(self, view: View) -> str | int:
+        """Return the name of the rows whose blocks a view of some of them has."""
+        if view.cut is not None and view.cut.shared:
+            return view.table.n_rows
+        # Of the first rows: blocks keep their numbers where others were appended.
+        return self._made(view.table)[1]["parts"][0][1]
 
     def _made(self, table: Table) -> tuple[Cut, dict[str, Any]]:
         if self._cut is None or table is not self._table:
@@ -245,7 +277,7 @@ class TableCuts:
             classes, fewest_of_class = np.zeros(len(digests), int), 0
         rare = _rare_rows(table, fewest)
         # Notes of earlier versions of the library do not say so: their cut stays.
-        flags = None if note.get("alone", True) else _flags(table, fewest)
+        flags = None if note.get("alone", True) else _flags(table)
         blocks, start = np.zeros(len(digests), np.uint8), 0
         for n, version in note["parts"]:
             part = slice(start, start + n)
@@ -303,35 +335,43 @@ def _rare_rows(table: Table, fewest: int) -> Bool[Array, "n q"]:
     return np.concatenate([~_same(X[:, few], usual[few]) for X in blocks])
 
 
-def _flags(table: Table, fewest: int) -> Bool[Array, "n q"]:
-    """Return which rows have values that few have, though more than rare cells.
+def _flags(table: Table) -> Bool[Array, "n q"]:
+    """Return which rows have values that few have, two at least.
 
     Of columns with few different values, each of these; of other columns, whether the
-    cell is missing, or has a value. Whichever column is the label.
+    cell is missing, has a value, or another value than most rows have, such as a dose
+    of those who got any. Whichever column is the label.
     """
     names = sorted({*table.columns, *filter(None, [table.label])})
     counts = [Counter[object]() for _ in names]
+    usual = dict[str, object]()
     for start, columns in _cells(table, names):
-        for of_column, cells in zip(counts, columns, strict=True):
+        for name, of_column, cells in zip(names, counts, columns, strict=True):
             there = cells[cells == cells]
             of_column[_MISSING] += len(cells) - len(there)
             if start and _MANY in of_column:
+                of_column[_OTHER] += int(np.count_nonzero(there != usual[name]))
                 continue
             # Of a column of measurements a few cells are enough to see that it is one.
+            limit = _MOST_NAMES if name in table.categorical else _MOST_VALUES
             values, sizes = np.unique(there[:_SAMPLE], return_counts=True)
-            if len(values) <= _MOST_VALUES:
+            if len(values) <= limit:
                 values, sizes = np.unique(there, return_counts=True)
-            of_column.update(dict(zip(values.tolist(), sizes.tolist(), strict=True)))
-            if len(of_column) > _MOST_VALUES + 1:
-                missing = of_column[_MISSING]
+            more = Counter(dict(zip(values.tolist(), sizes.tolist(), strict=True)))
+            missing = of_column.pop(_MISSING)
+            if len(of_column.keys() | more) > limit:
+                value = usual[name] = (of_column + more).most_common(1)[0][0]
+                other = of_column.total() - of_column[value]
+                other += int(np.count_nonzero(there != value))
                 of_column.clear()
-                of_column.update({_MISSING: missing, _MANY: 0})
+                more = Counter({_MANY: 0, _OTHER: other})
+            of_column.update({**more, _MISSING: missing})
     n = table.n_rows
     most, found = min(_MOST_FLAGGED, n // 2), list[tuple[int, str, object]]()
     for name, of_column in zip(names, counts, strict=True):
         of_column[_THERE] = n - of_column[_MISSING]
         sizes = [(size, name, value) for value, size in of_column.items()]
-        found += [one for one in sizes if max(fewest, 1) <= one[0] <= most]
+        found += [one for one in sizes if 2 <= one[0] <= most]
     found = sorted(found, key=lambda one: (one[0], one[1], str(one[2])))[:_MOST_FLAGS]
     read = sorted({name for _, name, _ in found})
     flags = np.zeros((n, len(found)), bool)
@@ -341,6 +381,8 @@ def _flags(table: Table, fewest: int) -> Bool[Array, "n q"]:
             cells, rows = cells_of[name], slice(start, start + len(cells_of[name]))
             if value in (_MISSING, _THERE):
                 flags[rows, j] = (cells == cells) == (value == _THERE)
+            elif value == _OTHER:
+                flags[rows, j] = (cells == cells) & (cells != usual[name])
             else:
                 flags[rows, j] = cells == value
     return flags
@@ -367,6 +409,14 @@ def _cells(
 
 def _same(X: Float[Array, "n p"], usual: Float[Array, " p"]) -> Bool[Array, "n p"]:
     return (usual == X) | (np.isnan(X) & np.isnan(usual))
+
+
+def _told_apart(cut: Cut, kept: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Return the sets of blocks that are in the same ones of some selections."""
+    found = dict[tuple[bool, ...], list[int]]()
+    for block in range(len(cut.sizes)):
+        found.setdefault(tuple(block in blocks for blocks in kept), []).append(block)
+    return [*found.values()]
 
 
 def _n_rows(parts: Sequence[Any]) -> int:

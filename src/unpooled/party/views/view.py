@@ -362,6 +362,26 @@ class View:
         ]
 
     @property
+    def computed(self) -> list[int]:
+        """The places of the columns that are other functions of the table's.
+
+        Not of those whose cells were filled, shifted or scaled, and no more, nor of the
+        indicators of their categories.
+        """
+        plain = set(self.source_columns)
+        for one in self._derived:
+            step, stay = one.step, plain & set(one.operation.left(one.before))
+            fills = step.by_pattern or step.by_column in ("missing", "indicator")
+            if fills or (step.affine and step.by_column):
+                pairs = zip(one.read, one.made, strict=True)
+                stay |= {made for name, made in pairs if name in plain}
+            elif not step.settings and plain.issuperset(one.read):
+                if any(taken.counts == "groups" for taken in step.takes.values()):
+                    stay |= set(one.made)
+            plain = stay
+        return [j for j, name in enumerate(self.columns) if name not in plain]
+
+    @property
     def is_by_columns(self) -> bool:
         """Whether other silos have other columns of the same rows."""
         return self._partition == "columns"
