@@ -80,7 +80,9 @@ class NVFlareChannel(Channel):
             elif not reply:
                 raise AggregationError(
                     f"{name} could not open its source, policy, identity or roster. "
-                    f"The reason is in the silo's own log."
+                    f"The reason is in the silo's own log.",
+                    # A study that waits for silos waits for this one, too.
+                    rule="absent",
                 )
             else:
                 yield name, reply
