@@ -57,6 +57,11 @@ def others_may_read(path: Path) -> bool:
     return os.name == "posix" and bool(path.stat().st_mode & 0o077)
 
 
+def anyone_may_write(path: Path) -> bool:
+    """Return whether the mode of a file lets every user write it; False on Windows."""
+    return os.name == "posix" and bool(path.stat().st_mode & 0o002)
+
+
 def bound_socket(path: Path) -> socket.socket:
     """Return a socket at a path of the file system that only its owner may use.
 

@@ -69,6 +69,23 @@ def test_start_refuses_a_kit_that_lets_jobs_do_more(kit, source, started):
     assert started == []
 
 
+def test_start_check_and_serve_refuse_a_kit_that_every_user_may_change(
+    tmp_path, kit, source, started
+):
+    run("silo", "init", "--kit", kit, "--source", source)
+    (kit / "local" / "policy.toml").chmod(0o666)
+    harden(server := kit_folders.server(tmp_path / "server"))
+    server.chmod(0o777)
+
+    for command in (
+        ("silo", "start", "--kit", kit),
+        ("silo", "check", "--kit", kit),
+        ("serve", server),
+    ):
+        assert "Every user of this machine may write" in run(*command, code=1)
+    assert started == []
+
+
 def test_start_refuses_another_silo_s_kit(kit, source, started):
     run("silo", "init", "--kit", kit, "--source", source, "--name", "hungary")
 

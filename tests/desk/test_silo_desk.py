@@ -268,6 +268,23 @@ def test_a_silo_that_asks_nobody_has_no_form(tmp_path):
     assert "<form" not in page.text
 
 
+def test_a_study_that_is_over_does_not_wait(tmp_path):
+    """It ran before the silo asked a person about each study."""
+    heart = took_part(tmp_path, approval="none", decided=False)
+    file = heart.silo("rome").path
+    file.write_text(file.read_text().replace('"none"', '"each-study"'))
+    browser = opened(desk_of(heart))
+
+    assert "No study waits" in words(browser.get("/"))
+    assert "Ended before a decision was asked for" in words(browser.get(HEART))
+    # A run of the same text would need one: it can be given all the same.
+    assert "<form" in browser.get(HEART).text
+
+    # Another text under its name has not run.
+    announce(heart, ABOUT, "heart")
+    assert "No study waits" not in words(browser.get("/"))
+
+
 def test_what_the_rules_would_refuse_is_named(own):
     own.silo("rome").policy.write_text("[policy]\nmin_rows = 1000\n")
     announce(own, liver())

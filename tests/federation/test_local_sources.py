@@ -161,3 +161,20 @@ def test_rows_that_change_in_the_middle_end_a_fit_by_rule(silos, tmp_path, form)
         model().fit(federation)
     assert ended.value.rule == "source_changed"
     assert str(tmp_path) not in str(ended.value)
+
+
+@pytest.mark.parametrize("form", [as_csv, as_parquet])
+def test_rows_that_are_away_use_up_no_refusals(silos, tmp_path, form):
+    """An outage is no answer about rows: the silo answers again when it is over."""
+    parties = {name: form(frame, tmp_path / name) for name, frame in silos.items()}
+    file = parties[next(iter(silos))]
+    federation = simulate(parties, label="ward", ids="patient")
+    file.rename(tmp_path / "away")
+
+    for columns in (["age"], ["pulse"], ["weight"], NAMES):
+        with pytest.raises(DataError, match="could not answer") as ended:
+            model().fit(federation[columns])
+        assert ended.value.rule == "source_unavailable"
+
+    (tmp_path / "away").rename(file)
+    assert_equal_models(model().fit(federation), fitted(silos))

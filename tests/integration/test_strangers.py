@@ -150,7 +150,7 @@ def test_the_engine_refuses_it_too(consortium, unguarded, tmp_path, change):
     [
         (
             False,
-            "va could not open its source, policy, identity or roster",
+            "va could not open its source, policy, identity, roster or audit log",
             "does not have va under the key",
         ),
         (True, "name of va is not signed", ""),

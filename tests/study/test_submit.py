@@ -16,7 +16,13 @@ from typer.testing import CliRunner
 from server_end import ServerEnd
 from unpooled.cli import app
 from unpooled.coordinator.channel import LocalChannel
-from unpooled.errors import AggregationError, ReleaseRefusedError, StudyError
+from unpooled.data.sources.streamed import FileTable
+from unpooled.errors import (
+    AggregationError,
+    DataError,
+    ReleaseRefusedError,
+    StudyError,
+)
 from unpooled.federation.nvflare.submission import Submission
 from unpooled.party.setup.silo_file import SiloFile
 from unpooled.study import Study
@@ -308,6 +314,25 @@ def test_a_run_waits_for_a_silo_and_for_approval(server, asked, monkeypatch):
     assert [word in said for word, said in zip(
         ("hungary", "approval"), reasons, strict=True
     )] == [True, True]  # fmt: skip
+
+
+def test_a_run_waits_for_rows_that_are_away(server, asked, monkeypatch):
+    blocks, reasons = FileTable.blocks, []
+
+    def while_away(*given, **options):
+        if reasons:
+            return blocks(*given, **options)
+        raise DataError("the drive does not answer", rule="source_unavailable")
+
+    monkeypatch.setattr(FileTable, "blocks", while_away)
+    monkeypatch.setattr(submitting, "_FIRST_WAIT", 0.0)
+    done = asked.run(
+        kit=server.kit, wait=3600.0, waiting=lambda reason, _: reasons.append(reason)
+    )
+
+    assert done.ledger.verify()
+    assert len(reasons) == 1
+    assert "source_unavailable" in reasons[0]
 
 
 def test_a_study_that_was_denied_is_not_waited_for(server, asked):

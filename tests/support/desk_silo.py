@@ -41,11 +41,13 @@ def kit_of(heart: Consortium, silo: str = "rome") -> None:
     harden(kit)
 
 
-def took_part(folder, *, approval: str = "each-study") -> Consortium:
+def took_part(
+    folder, *, approval: str = "each-study", decided: bool = True
+) -> Consortium:
     """Return three silos after a study that a person approved, and its model."""
     heart = Consortium(folder, approval)
     heart.announce(ABOUT)
-    for name in NAMES:
+    for name in NAMES if decided else ():
         journal = heart.parties[name].audit_log
         journal.decided("heart", approved=True, steps=["*"], by="Dr. Livia Conti")
     model, _ = heart.fit()

@@ -153,7 +153,7 @@ def check(kit: Kit = Path(), offline: Offline = False) -> None:
     """
     from unpooled.cli.silo_check import show_silo
     from unpooled.desk.health import disk_finding
-    from unpooled.federation.nvflare.hardening import check_hardened
+    from unpooled.federation.nvflare.hardening import check_hardened, check_private
     from unpooled.federation.nvflare.startup_kits import (
         check_connection,
         expires_soon,
@@ -171,6 +171,7 @@ def check(kit: Kit = Path(), offline: Offline = False) -> None:
     if offline:
         return
     check_hardened(kit)
+    check_private(kit)
     say(f"Jobs can use this library's class only; the kit is valid until "
         f"{expiry_of(kit):%d %B %Y}.")  # fmt: skip
     if warning := expires_soon(kit):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import final
 
 from unpooled.errors import UnpooledError
-from unpooled.federation.nvflare.hardening import check_hardened
+from unpooled.federation.nvflare.hardening import check_hardened, check_private
 from unpooled.federation.nvflare.startup_kits import check_connection, expiry_of
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.setup.pinning import trusted_keys
@@ -126,6 +126,7 @@ def kit_finding(kit: Path) -> Finding:
     what = "Kit"
     try:
         check_hardened(kit)
+        check_private(kit)
     except UnpooledError as wrong:
         return Finding(what, str(wrong), good=False)
     return Finding(what, "Jobs can use this library’s class only, and bring no code.")

@@ -157,6 +157,18 @@ class StudyHistory:
         return self.state.studies[self.name].models
 
     @property
+    def is_over(self) -> bool:
+        """Whether the last of its models came after the present text."""
+        last = ""
+        for entry in self.entries:
+            if entry.kind == "announced":
+                last = ""
+            elif entry.kind == "delivered":
+                # The last of a study's models has all of them.
+                last = entry.record["name"]
+        return last == "pipeline"
+
+    @property
     def parties(self) -> tuple[str, ...]:
         """The silos of the last session, or else those that the text names."""
         sessions = [*self._records("joined"), *self.rounds]

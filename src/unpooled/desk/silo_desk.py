@@ -114,6 +114,8 @@ class Look:
         """Return what a study's state is called."""
         if not self.asks and one.text:
             return "needs no decision"
+        if self.waits(one) and one.is_over:
+            return "ended before a decision was asked for"
         return _STATES[self.state.studies[one.name].approval]
 
     def waits(self, one: StudyHistory) -> bool:
@@ -122,8 +124,9 @@ class Look:
 
     @property
     def waiting(self) -> list[StudyHistory]:
-        """The studies that wait."""
-        return [one for one in self.studies.values() if self.waits(one)]
+        """The studies that wait, of those that are not over."""
+        every = self.studies.values()
+        return [one for one in every if self.waits(one) and not one.is_over]
 
 
 @final

@@ -385,6 +385,11 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "the silo's rows were changed while the study was running",
             "Run the study again, and let the silo change its rows between studies.",
         ),
+        "source_unavailable": (
+            "the silo's rows cannot be reached now: their database or drive is away",
+            "When it is back, continue with resume; with `--wait 8h` a run waits for "
+            "it.",
+        ),
         "two_parties": (
             "secure comparisons need three parties: of two, each would see all values",
             "Add a silo, let the coordinator compute as a declared third "

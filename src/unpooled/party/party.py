@@ -27,6 +27,7 @@ from unpooled.party.memory.own_results import write_own_results
 from unpooled.party.memory.studies import NAME, Answer, Studies, session_of
 from unpooled.party.memory.study_memory import StudyMemory
 from unpooled.party.rules.policy import Policy
+from unpooled.party.rules.refusal_limit import question_of
 from unpooled.party.rules.released_share import pooled_rows
 from unpooled.party.rules.round_numbers import check_round
 from unpooled.party.rules.unusable_cells import (
@@ -246,7 +247,9 @@ class Party:
             log.error("%s failed on a request%s", self.name, of, exc_info=reason)
         error, rule = crossing(reason)
         about = reason.about if isinstance(reason, Refusal) else None
-        self._studies.refused(message.header, rule, message.digests, about=about)
+        said = self._studies.refused(message.header, rule, message.digests, about=about)
+        if said != rule:
+            error, rule = crossing(Refusal(said))
         reply = {"kind": "refused", "error": error, "rule": rule}
         return self._reply(request, reply, {})
 
@@ -432,11 +435,13 @@ class Party:
             found = isinstance(refusal, RefusedColumns)
             columns = list(refusal.columns) if found else []
             about = refusal.about if isinstance(refusal, Refusal) else None
-            self._studies.refused(
+            rule = self._studies.refused(
                 *(header, refusal.rule, message.digests),
                 of_table=found and about is None,
                 about=about,
             )
+            if rule != refusal.rule:
+                return {"kind": "planned", "rule": rule, "columns": []}, {}
             if isinstance(refusal, Refusal) and refusal.detail:
                 self.explained[refusal.rule] = refusal.detail
                 log.info("%s would refuse a request: %s", self.name, refusal)
@@ -444,7 +449,11 @@ class Party:
             return said | read, {}
         if constant:
             # It tells of the rows as a refusal does, and is counted as one.
-            self._studies.refused(header, CONSTANT, message.digests, of_table=True)
+            rule = self._studies.refused(
+                header, CONSTANT, message.digests, of_table=True
+            )
+            if rule != CONSTANT:
+                return {"kind": "planned", "rule": rule, "columns": []}, {}
         said = {"kind": "planned", "rule": "", "columns": []} | read
         if self.policy.allow_disclosed and self.noteworthy_columns:
             said["carried"] = list(self.noteworthy_columns)
@@ -599,9 +608,11 @@ class Party:
                 describe(asked.view, self.table.label, reason.rule)
             raise
         digests = {name: digest(array.data) for name, array in released.arrays.items()}
-        if released.marked:
+        marked = ""
+        if rule := released.marked:
             # What nobody else may know is one of the silo's refusals all the same.
-            self._studies.refused(message.header, released.marked, message.digests)
+            self._studies.refused(message.header, rule, message.digests)
+            marked = question_of(rule, message.header, message.digests)
         # From here on it counts as released; before, nothing may leave.
         seals = self._studies.write_round(
             asked,
@@ -612,6 +623,7 @@ class Party:
             request=request_digest,
             digests={**message.digests, **digests},
             n_entries=n_entries,
+            marked=marked,
             opened=released.opened,
             n_rows=self._pooled_rows(session, asked),
         )

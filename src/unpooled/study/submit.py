@@ -30,8 +30,8 @@ _START = 70.0
 # time is the study's own `timeout`, of up to a day.
 _AWAY = 120.0
 
-# Rules that a study waits for: people who approve it, silos that come back.
-_PASSING = ("approval", "absent")
+# Rules that a study waits for: people who approve it, silos and rows that come back.
+_PASSING = ("approval", "absent", "source_unavailable")
 # Seconds between two attempts of a study that waits: at first, and at most.
 _FIRST_WAIT, _LONGEST_WAIT = 10.0, 300.0
 

@@ -141,8 +141,34 @@ def test_a_server_that_ends_a_connection_is_an_error(server):
         "WHERE application_name = 'unpooled'",
     )
 
-    with pytest.raises(DataError, match="cannot be read"):
+    with pytest.raises(DataError, match="cannot be read") as ended:
         list(blocks)
+    assert ended.value.rule == "source_unavailable"
+
+
+def test_only_a_server_that_is_away_is_no_answer_about_rows(server):
+    """Of a cell that cannot be computed the driver has the same kind of error."""
+    run(
+        server,
+        "CREATE TABLE rows AS SELECT 1.0 AS a, 0 AS b",
+        "CREATE VIEW seen AS SELECT a, b, 1 / (b + 1) AS c FROM rows",
+        "CREATE ROLE reader LOGIN",
+        "GRANT SELECT ON seen TO reader",
+    )
+    table = open_source(f"{server.replace('owner', 'reader')}&table=seen")
+    rules = []
+    for change in (
+        "UPDATE rows SET b = -1",
+        "ALTER ROLE reader NOLOGIN",
+        "ALTER ROLE reader LOGIN",
+    ):
+        run(server, change)
+        with pytest.raises(DataError, match="cannot be read") as ended:
+            whole(table)
+        rules.append(ended.value.rule)
+    run(server, "DROP OWNED BY reader", "DROP ROLE reader")
+
+    assert rules == ["failed_in_silo", "source_unavailable", "failed_in_silo"]
 
 
 def test_three_kinds_of_silos_equal_pooled_rows(server, tmp_path):

@@ -1,8 +1,11 @@
 """Replies over NVFlare: each arrives once, and a silo without one is known."""
 
 import queue
+from types import SimpleNamespace
 
 import pytest
+
+from unpooled.errors import AggregationError
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the engine's own affairs
 
@@ -56,3 +59,16 @@ def test_an_engine_that_fails_in_the_middle_leaves_nobody_waiting(channel):
         channel._pass_on(Broken([]), arrived, ["a", "b"])
 
     assert dict(arrived.get_nowait() for _ in range(2)) == {"a": b"yes", "b": None}
+
+
+def test_a_silo_that_could_not_open_its_rows_is_waited_for(channel, monkeypatch):
+    """As one whose database was away when the job began."""
+    call = SimpleNamespace(answer=lambda request: Replies([("va", b"")]))
+    engine = SimpleNamespace(clients=(), get_clients=lambda names: lambda **_: call)
+    monkeypatch.setattr(channel, "collab", engine)
+    monkeypatch.setattr(channel, "one_way", lambda ends: None)
+
+    with pytest.raises(AggregationError, match="va could not open") as ended:
+        list(channel.NVFlareChannel(["va"], 5.0).exchange({"va": b"request"}))
+
+    assert ended.value.rule == "absent"

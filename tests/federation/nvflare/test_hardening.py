@@ -11,6 +11,7 @@ from unpooled.federation.nvflare.hardening import (
     SERVER_CLASSES,
     SILO_CLASSES,
     check_hardened,
+    check_private,
     harden,
     kind_of,
     place_storage,
@@ -157,3 +158,49 @@ def test_a_kit_with_a_broken_file_is_refused(tmp_path, text):
 
     with pytest.raises(StudyError, match="Provision the kit again"):
         harden(kit)
+
+
+@pytest.mark.parametrize(
+    "place", [".", "local", "state", "local/policy.toml", "state/audit.sqlite"]
+)
+@pytest.mark.parametrize("kind", ["silo", "server"])
+def test_a_kit_that_every_user_may_change_is_named(tmp_path, kind, place):
+    kit = _private(getattr(kit_folders, kind)(tmp_path))
+    check_private(kit)
+    (kit / place).chmod(0o777)
+
+    with pytest.raises(StudyError, match=r"Every user .* may write") as wrong:
+        check_private(kit)
+
+    assert str(kit / place) in str(wrong.value)
+
+
+def test_a_link_to_what_every_user_may_change_is_named(tmp_path):
+    kit = _private(kit_folders.silo(tmp_path / "kit"))
+    elsewhere = tmp_path / "audit.sqlite"
+    elsewhere.touch(0o600)
+    (kit / "state" / "link.sqlite").symlink_to(elsewhere)
+    (kit / "state" / "lost.sqlite").symlink_to(tmp_path / "nowhere")
+    check_private(kit)
+    elsewhere.chmod(0o666)
+
+    with pytest.raises(StudyError, match=r"may write .*link\.sqlite"):
+        check_private(kit)
+
+
+@pytest.mark.parametrize("kind", ["silo", "coordinator"])
+def test_a_tls_key_that_others_may_read_is_named(tmp_path, kind):
+    kit = _private(getattr(kit_folders, kind)(tmp_path))
+    (kit / "startup" / "client.key").chmod(0o640)
+
+    with pytest.raises(StudyError, match=r"Others .* may read .*client\.key"):
+        check_private(kit)
+
+
+def _private(kit):
+    (kit / "state").mkdir()
+    for place in ("startup/client.key", "local/policy.toml", "state/audit.sqlite"):
+        (kit / place).touch()
+    for path in (kit, *kit.rglob("*")):
+        path.chmod(0o700 if path.is_dir() else 0o600)
+    return kit

@@ -68,19 +68,27 @@ class DatabaseReader(Reader):
 
     @contextmanager
     def cursor(self) -> Iterator[Cursor]:
-        """Open a connection for a ``with`` block; raise OSError without secrets."""
+        """Open a connection for a ``with`` block; raise OSError without secrets.
+
+        It is a ConnectionError where the database cannot be reached, or no longer.
+        """
         from adbc_driver_manager import Error
 
+        lost = True
         try:
             connection = self.connect()
             try:
                 with connection.cursor() as cursor:
                     yield cursor
+            except (Error, OSError, pa.ArrowException):
+                lost = _is_lost(connection)
+                raise
             finally:
                 connection.close()
         except (Error, OSError, pa.ArrowException) as error:
+            kind = ConnectionError if lost else OSError
             # Not "from error": a driver may repeat the address with the password.
-            raise OSError(self._address.without_secrets(_wording(error))) from None
+            raise kind(self._address.without_secrets(_wording(error))) from None
 
     def one_row(self, cursor: Cursor, expressions: Sequence[str]) -> list[Any]:
         """Return expressions over all rows, as many at a time as a SELECT allows."""
@@ -173,6 +181,23 @@ def _digest(values: Shaped[Array, " n"], before: int) -> int:
         text = "".join(f"{value!r}\n" for value in values)
         return zlib.crc32(text.encode("utf-8", "surrogatepass"), before)
     return zlib.crc32(np.ascontiguousarray(values).view(np.uint8).data, before)
+
+
+def _is_lost(connection: Connection) -> bool:
+    """Whether a connection answers nothing more, whatever it is asked.
+
+    The driver says the same of a cell that cannot be converted as of a server that is
+    away, but for the words. After the former, the connection answers.
+    """
+    from adbc_driver_manager import Error
+
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+            cursor.fetchall()
+    except (Error, OSError, pa.ArrowException):
+        return True
+    return False
 
 
 def _wording(error: Exception) -> str:

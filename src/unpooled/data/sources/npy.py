@@ -64,7 +64,13 @@ class MappedRows:
         return np.memmap(self._path, self.dtype, "r", place, (n, p))
 
     def _version_now(self) -> tuple[int, int]:
-        state = self._path.stat()
+        try:
+            state = self._path.stat()
+        except OSError as away:
+            raise DataError(
+                f"The file {self._path} cannot be read: {away}.",
+                rule="source_unavailable",
+            ) from away
         return state.st_size, state.st_mtime_ns
 
 

@@ -50,7 +50,7 @@ class Reader(abc.ABC):
     """Reads one kind of source.
 
     Reading errors are OSError or one of Arrow's exceptions; the table converts them to
-    a DataError that names the source.
+    a DataError that names the source. A ConnectionError is one that no row can cause.
     """
 
     @abc.abstractmethod
@@ -164,8 +164,11 @@ class StreamedTable(SlicedTable):
         )
 
     def _unreadable(self, error: Exception) -> DataError:
+        # Not a refusal that depends on rows: an outage must not use those up.
+        away = isinstance(error, ConnectionError)
         return DataError(
-            f"{self._source} cannot be read: {error}. {self._remedy}.{self._hint()}"
+            f"{self._source} cannot be read: {error}. {self._remedy}.{self._hint()}",
+            rule="source_unavailable" if away else "failed_in_silo",
         )
 
     def _hint(self) -> str:
@@ -213,7 +216,7 @@ class FileTable(StreamedTable):
         try:
             state = self._path.stat()
         except OSError as error:
-            raise self._unreadable(error) from error
+            raise self._unreadable(ConnectionError(str(error))) from error
         return state.st_size, state.st_mtime_ns
 
 

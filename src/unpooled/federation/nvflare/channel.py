@@ -79,8 +79,10 @@ class NVFlareChannel(Channel):
                 lost.add(name)
             elif not reply:
                 raise AggregationError(
-                    f"{name} could not open its source, policy, identity or roster. "
-                    f"The reason is in the silo's own log."
+                    f"{name} could not open its source, policy, identity, roster or "
+                    f"audit log. The reason is in the silo's own log.",
+                    # A study that waits for silos waits for this one, too.
+                    rule="absent",
                 )
             else:
                 yield name, reply

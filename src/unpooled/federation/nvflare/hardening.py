@@ -27,6 +27,7 @@ from unpooled.federation.nvflare.jobs import (
     EXECUTOR,
     SILO_END,
 )
+from unpooled.posix import anyone_may_write, others_may_read
 
 SERVER_CLASSES = (CONTROLLER, COORDINATOR_END)
 SILO_CLASSES = (EXECUTOR, SILO_END)
@@ -142,6 +143,29 @@ def check_hardened(kit: Path) -> None:
             f"job's files ({GUARD}), and no log is streamed. Restore the file from the "
             f"kit as you got it; if an earlier version made that, provision anew."
         )
+
+
+def check_private(kit: Path) -> None:
+    """Raise a `StudyError` where other users of the machine could change a kit.
+
+    Whoever can write its rules, roster or log decides what the silo answers; whoever
+    reads its TLS key connects in its name. The identity key is checked where it is
+    read.
+    """
+    folders = [kit / name for name in ("startup", "local", "state")]
+    inside = (path for folder in folders for path in (folder, *folder.glob("*")))
+    for path in filter(Path.exists, (kit, *inside)):
+        if anyone_may_write(path):
+            raise StudyError(
+                f"Every user of this machine may write {path}. Take that away (chmod "
+                f"o-w), and see that the files in {kit} are as you left them."
+            )
+    for path in (kit / "startup").glob("*.key"):
+        if path.is_file() and others_may_read(path):
+            raise StudyError(
+                f"Others than its owner may read {path}. Make it private (chmod 600); "
+                f"if others were able to copy it, ask for a new kit."
+            )
 
 
 def place_storage(kit: Path) -> None:

@@ -21,7 +21,11 @@ from typing import Any, NoReturn, final
 
 from unpooled.errors import StudyError
 from unpooled.federation.nvflare.consortium import need_engine
-from unpooled.federation.nvflare.hardening import kind_of, place_storage
+from unpooled.federation.nvflare.hardening import (
+    check_private,
+    kind_of,
+    place_storage,
+)
 from unpooled.federation.nvflare.housekeeping import kept_days, prune
 from unpooled.federation.nvflare.proxy import PROXY_NAMES, connect, proxy_for
 from unpooled.posix import is_locked, lock
@@ -130,8 +134,10 @@ def check_reachable(kit: Path) -> None:
     Raises
     ------
     StudyError
-        When there is no connection, or the kit's files cannot be read.
+        When there is no connection, or the kit's files cannot be read, or can be by
+        others.
     """
+    check_private(kit)
     _, plain = _dialled(kit)
     with plain:
         _certificates(kit)
@@ -404,6 +410,7 @@ def start(kit: Path, *, quiet: bool = False) -> NoReturn:
         of which it keeps ten files of at most 20 MB.
     """
     command = command_of(kit)
+    check_private(kit)
     if kind_of(kit) == "server":
         check_ports(kit)
     hold(kit)

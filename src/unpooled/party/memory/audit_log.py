@@ -284,11 +284,19 @@ class AuditLog:
         """Write that the arrays and models of a study were deleted."""
         self._chain.append([("forgotten", study, {"models": list(models)})])
 
-    def refused(self, study: str, asked: str, rule: str, question: str = "") -> None:
+    def refused(
+        self,
+        study: str,
+        asked: str,
+        rule: str,
+        question: str = "",
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
         """Write that a rule refused a request, once per process.
 
         With a `question` the refusal depends on rows, and is written always: the limit
-        on refusals is over all processes.
+        on refusals is over all processes. Then `check` is called when no other process
+        can write any more; it may still refuse.
         """
         study, asked = study[:100], asked[:100]
         known = (study, asked, rule) in self._refusals
@@ -297,7 +305,8 @@ class AuditLog:
         self._refusals.add((study, asked, rule))
         record = {"asked": asked, "rule": rule, "telling": bool(question)}
         record |= {"question": question} if question else {}
-        self._chain.append([("refused", study, record)])
+        may_still_refuse = check if question else lambda: None
+        self._chain.append([("refused", study, record)], None, may_still_refuse)
 
     def pardoned(self, by: str) -> None:
         """Write that a person has the refusals forgotten that depended on rows."""

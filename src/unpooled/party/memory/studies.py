@@ -340,6 +340,7 @@ class Studies:
         request: str,
         digests: Mapping[str, str],
         n_entries: int,
+        marked: str = "",
         opened: Opened | None = None,
         n_rows: int = 0,
     ) -> list[list[Any]]:
@@ -359,6 +360,8 @@ class Studies:
             SHA-256 of the arrays by name.
         n_entries : int
             As `check` returned it for the step.
+        marked : str, default ""
+            The question of the refusal that the answer hides, if it hides one.
         opened : Opened, optional
             The numbers that the round opens; none in a stage of matching.
         n_rows : int
@@ -371,6 +374,7 @@ class Studies:
         def check_again() -> None:
             # Another process may have answered since the rules were checked.
             if self._audit_log.n_entries != n_entries:
+                self.check_refusals(besides=marked)
                 self._check_rules(asked, parties)
                 if view.filled_as != filled or _held(view) != held:
                     # It filled cells first, otherwise than this answer did.
@@ -407,10 +411,17 @@ class Studies:
         seals = [line.seals[party] for line in sealed]
         return [[s.sequence, s.digest, s.signature, s.library] for s in seals]
 
-    def check_refusals(self) -> None:
-        """Refuse to answer once the silo has given as many refusals as it may."""
+    def check_refusals(self, besides: str = "") -> None:
+        """Refuse to answer once the silo has given as many refusals as it may.
+
+        Parameters
+        ----------
+        besides : str, default ""
+            A question that does not count: that of the answer at hand.
+        """
         log = self._audit_log
-        check_refusals(self._policy, log.state().refusals, log.answered(), now())
+        refusals = log.state().refusals
+        check_refusals(self._policy, refusals, log.answered(), now(), besides)
 
     def refused(
         self,
@@ -420,8 +431,10 @@ class Studies:
         *,
         of_table: bool = False,
         about: Any = None,
-    ) -> None:
-        """Write a refusal, if it can be written: it goes out in any case.
+    ) -> str:
+        """Write a refusal, if it can be written, and return the rule that goes out.
+
+        It is another rule where jobs beside this one used up the refusals meanwhile.
 
         Parameters
         ----------
@@ -435,20 +448,25 @@ class Studies:
             As of `question_of`.
         """
         if rule == "audit_log":
-            return
+            return rule
         question = question_of(rule, header, digests, of_table=of_table, about=about)
         study = header.get("study")
         asked = header.get("step") or header.get("kind")
         with suppress(StudyError):
             days = self._policy.refusal_period_days
             if question in self._audit_log.state().refusals.rules(now(), days):
-                return
-            self._audit_log.refused(
-                study if isinstance(study, str) else "",
-                asked if isinstance(asked, str) else "",
-                rule,
-                question,
-            )
+                return rule
+            try:
+                self._audit_log.refused(
+                    study if isinstance(study, str) else "",
+                    asked if isinstance(asked, str) else "",
+                    rule,
+                    question,
+                    check=self.check_refusals,
+                )
+            except Refusal as used_up:
+                return used_up.rule
+        return rule
 
     def describe(self, table: Table, partition: str) -> Answer:
         """Return the columns of the silo that its rules let studies see."""

@@ -58,13 +58,19 @@ class Refusals:
 
 
 def check_refusals(
-    policy: Policy, refusals: Refusals, answered: Iterable[Answered], now: str
+    policy: Policy,
+    refusals: Refusals,
+    answered: Iterable[Answered],
+    now: str,
+    besides: str = "",
 ) -> None:
     """Refuse to answer at all once the silo has given as many refusals as it may.
 
-    `answered` are the rounds of all studies, for the bounds that they tried.
+    `answered` are the rounds of all studies, for the bounds that they tried; the
+    question `besides` does not count.
     """
     rules = refusals.rules(now, policy.refusal_period_days)
+    rules.pop(besides, None)
     # Nearly always no bound was exceeded, and then bounds reveal nothing.
     bounds = bounds_tried(answered) if set(rules.values()) & set(BOUNDS) else 0
     if rules and len(rules) + bounds >= policy.max_refusals:
