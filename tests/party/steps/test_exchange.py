@@ -271,7 +271,7 @@ def test_what_cannot_be_exchanged_is_refused():
         federation.exchange(columns_of, "ring")
     with pytest.raises(DataError, match="declared kept, not exchanged"):
         federation.exchange(heard, "ring")
-    with pytest.raises(TypeError, match="not as a triangle"):
+    with pytest.raises(TypeError, match="it is sent whole"):
         exchanged(S=release("p p", symmetric=True))(lambda X: {})
     with pytest.raises(TypeError, match="inbox"):
         kept(by="party", a="N")(lambda X, letters: {})
