@@ -38,7 +38,7 @@ from unpooled.party.rules.table_cuts import TableCuts
 from unpooled.party.steps.asked_step import AskedStep
 from unpooled.party.views.view import IdColumn, View
 from unpooled.protocol.answered import Answered
-from unpooled.protocol.block_levels import held
+from unpooled.protocol.block_levels import COUNTED
 from unpooled.protocol.ledger_lines import LINES_OF_A_REPLY, Lines
 from unpooled.protocol.library_build import allowed_builds, is_allowed, library_build
 from unpooled.protocol.message import Message, digest
@@ -260,7 +260,7 @@ class Studies:
     def _check_rules(self, asked: AskedStep, parties: tuple[str, ...]) -> None:
         study, step = asked.request.study, asked.step.name
         # What silos count of each other before a selection is part of any study.
-        listed = step == held.name or self._audit_log.study(study).approves(step)
+        listed = step in COUNTED or self._audit_log.study(study).approves(step)
         if self._asks_people and not listed:
             raise Refusal("approval")
         self._differencing.check(asked, parties)
