@@ -201,6 +201,27 @@ def test_a_coordinator_cannot_say_that_more_silos_have_blocks(altered):
     assert rules == {"out_of_order"}
 
 
+def test_products_of_a_selection_need_the_rows_of_its_blocks_counted():
+    """A coordinator leaves the second count out, or raises what was counted."""
+    for alter in (None, lambda words: words + np.uint64(2)):
+        rogue = Rogue(wide(), columns=WIDE).enter()
+        said, shared = rogue._say, []
+
+        def counted(names, header, arrays, said=said, shared=shared, alter=alter):
+            if header["kind"] == "share blocks" and "rows" in arrays:
+                if alter is None:
+                    return {}
+                arrays = {"rows": alter(arrays["rows"])}
+                shared.append(said(names, header, arrays))
+                return shared[0]
+            return said(names, header, arrays)
+
+        rogue._say = counted  # pyright: ignore
+        assert pairs(rogue, Rows(0, 2, 0.0, False, -1)) == {"out_of_order"}
+        for replies in shared:
+            assert {one.header["rule"] for one in replies.values()} == {"wrong_total"}
+
+
 def flagged(values: Any = 1.0) -> dict[str, np.ndarray]:
     """Rows of which few, all of b, have a flag, or a dose, in the last column."""
     tables = {name: rows(240, seed=i) for i, name in enumerate("abc")}

@@ -7,7 +7,7 @@ import unpooled as up
 from unpooled.report.facts import facts_of
 from unpooled.report.html import render
 
-STEP = "block_levels.held"
+STEPS = ["block_levels.held", "block_levels.sizes"]
 
 
 @pytest.fixture(scope="module")
@@ -29,16 +29,19 @@ def model(halves, plan):
 
 
 def test_it_is_sealed_and_planned(halves, plan, model):
-    counted = [line for line in halves[0].ledger if line.step == STEP]
+    counted = [line for line in halves[0].ledger if line.step in STEPS]
 
-    assert [(n.round, n.shape, n.visibility, n.direction) for n in counted] == [
-        (1, (10,), "veiled", "out")
+    assert [(n.step, n.round, n.shape) for n in counted] == [
+        (STEPS[0], 1, (8,)),
+        (STEPS[1], 2, (20,)),
     ]
-    assert set(counted[0].seals) == set("xyz") == set(counted[0].parties)
+    for line in counted:
+        assert (line.visibility, line.direction) == ("veiled", "out")
+        assert set(line.seals) == set("xyz") == set(line.parties)
     assert halves[0].ledger.verify()
-    planned = [line for line in plan.releases if line.step == STEP]
-    assert [(n.round, n.shape, n.bytes) for n in planned] == [
-        (1, (10,), counted[0].bytes)
+    planned = [line for line in plan.releases if line.step in STEPS]
+    assert [(n.step, n.round, n.shape, n.bytes) for n in planned] == [
+        (n.step, n.round, n.shape, n.bytes) for n in counted
     ]
 
 
@@ -47,3 +50,4 @@ def test_the_report_explains_it(halves, model):
 
     assert "Counting blocks of rows before folds and splits" in page
     assert "those that cut their rows into at least 2, 3, 4" in page
+    assert "number of rows in each block of this number, over all silos" in page

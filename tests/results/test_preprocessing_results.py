@@ -56,7 +56,7 @@ def test_an_imputer_alone_says_what_was_not_opened(fitted):
     assert [column.key for column in table.columns][-1] == "mean_filled_in"
     assert "The number of rows was not opened" in table.note
     assert "Standard deviations were not opened" in table.note
-    assert "More than a third of slope, ca, thal was filled in." in table.note
+    assert "More than a third of slope, ca and thal was filled in." in table.note
 
 
 def test_a_scaler_of_other_rows_tells_nothing_of_the_imputers(fitted):

@@ -22,6 +22,7 @@ from tiers import mostly_slow
 from unpooled.errors import DataError, StudyError
 from unpooled.models.model_selection.cross_validation import FILLED_WITHIN_FOLDS
 from unpooled.study.announcement import calls_of, read_announced
+from unpooled.study.evaluation_results import evaluation_exhibits
 
 # Fixtures of another module.
 __all__ = ["quick_disk", "write"]
@@ -375,6 +376,23 @@ def test_models_that_have_no_score_are_refused_before_anything_leaves(write):
     with pytest.raises(DataError, match=r"\[evaluate\]: A StandardScaler has no score"):
         study.run()
     assert not study.folder.exists()
+
+
+def test_sentences_say_which_way_is_better_and_why_two_means_differ(write):
+    scoring = '["accuracy", "balanced_accuracy", "neg_log_loss"]'
+    evaluate = f"[evaluate]\ncv = 3\nscoring = {scoring}\n"
+    run = write(text(evaluate, steps=STEPS)).run()
+    scores, predicted = evaluation_exhibits(run.evaluation)
+
+    (table,) = scores.tables
+    assert table.note.startswith(
+        "SD: standard deviation over the folds. Of log_loss smaller is better. Of "
+        "accuracy and balanced_accuracy greater is better."
+    )
+    mean = np.mean(run.evaluation.scores["balanced_accuracy"])
+    pooled = predicted.tables[0].rows[1][1]
+    said = f"The mean of the folds' balanced accuracies is {100 * mean:.1f} %"
+    assert (said in predicted.text) == (abs(mean - pooled) >= 0.0005)
 
 
 def test_the_command_shows_the_scores(write):

@@ -20,7 +20,7 @@ from unpooled.federation.federation import Federation
 from unpooled.federation.local import in_one_process
 from unpooled.ledger import Ledger
 from unpooled.party.party import Party
-from unpooled.protocol.block_levels import held
+from unpooled.protocol.block_levels import COUNTED
 from unpooled.protocol.library_build import library_build
 from unpooled.protocol.message import Message, decode, encode, joined
 from unpooled.protocol.request import Request, view_arrays
@@ -243,25 +243,29 @@ class Rogue:
         return self
 
     def share_blocks(self) -> None:
-        """Have the silos count who has how many blocks, as before every selection."""
+        """Have the silos count blocks and their rows, as before every selection."""
         leader, *others = sorted(self.names)
         if self.protection == "masked":
             sealed = self.say(leader, {"kind": "offer group key", **self.where})
             key = {"leader": leader, "sealed": sealed.header.get("sealed", {})}
             for name in others:
                 self.say(name, {"kind": "accept group key", **self.where, **key})
-        self.round += 1
-        counted = self.ask_all({"kind": "count blocks", "round": self.round})
-        if any(reply.header["kind"] == "refused" for reply in counted.values()):
-            return
-        parts = [reply.arrays["silos"] for reply in counted.values()]
-        secure = MaskedSum() if self.protection == "masked" else PlainSum()
-        code = WireFormat.of(held.declared["silos"], {}, {}).code(len(parts))
-        words = secure.added(parts, code) if self.protection == "masked" else sum(parts)
-        sealed = {p: r.header.get("checks", {}).get("silos", "")
-                  for p, r in counted.items()}  # fmt: skip
-        header = {"kind": "share blocks", **self.where, "sealed": sealed}
-        self._say(self.names, header, {"silos": words})
+        for step in COUNTED.values():
+            self.round += 1
+            asked = {"kind": "count blocks", "round": self.round, "step": step.name}
+            counted = self.ask_all(asked)
+            if any(reply.header["kind"] == "refused" for reply in counted.values()):
+                return
+            ((name, declared),) = step.declared.items()
+            parts = [reply.arrays[name] for reply in counted.values()]
+            masked = self.protection == "masked"
+            secure = MaskedSum() if masked else PlainSum()
+            code = WireFormat.of(declared, {}, {}).code(len(parts))
+            words = secure.added(parts, code) if masked else sum(parts)
+            sealed = {p: r.header.get("checks", {}).get(name, "")
+                      for p, r in counted.items()}  # fmt: skip
+            header = {"kind": "share blocks", **self.where, "sealed": sealed}
+            self._say(self.names, header, {name: words})
 
     def request(
         self,

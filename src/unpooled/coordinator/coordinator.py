@@ -44,13 +44,14 @@ from unpooled.coordinator.replies import (
 from unpooled.coordinator.step_call import RoundRecord, RoundRunner, StepCall
 from unpooled.errors import AggregationError, UnpooledError
 from unpooled.ledger import Ledger, Release
-from unpooled.protocol.block_levels import counting, held
+from unpooled.protocol.block_levels import COUNTED, counting
 from unpooled.protocol.following import Call
 from unpooled.protocol.ledger_lines import lines_of_all
 from unpooled.protocol.library_build import library_build
 from unpooled.protocol.message import Message, encode
 from unpooled.protocol.request import Request
 from unpooled.protocol.several_steps import together
+from unpooled.protocol.step import Step
 from unpooled.secure.keys.agreement import Offer, offers_of, session_seed
 from unpooled.secure.keys.roster import Roster
 from unpooled.secure.sums.masking import MaskedSum
@@ -260,28 +261,34 @@ class Coordinator(RoundRunner):
         return released
 
     def _share_blocks(self, calls: Sequence[StepCall]) -> None:
-        """Have the silos count who has how many blocks, before rows are selected."""
+        """Have the silos count blocks and their rows, before rows are selected."""
         if self._has_blocks or self.partition != "rows":
             return
         if not any(call.selects_rows for call in calls):
             return
+        for step in COUNTED.values():
+            self._count_blocks(step)
+        self._has_blocks = True
+
+    def _count_blocks(self, step: Step) -> None:
+        """Have the silos add what they count, and send them the total to open."""
         session, number = self.begin_round(for_parties=self.protection == "masked")
         where = {"study": self.study, "session": session}
-        request = counting(self.study, session, number)
+        request = counting(step, self.study, session, number)
         sizes = {party: dict[str, int]() for party in self.parties}
-        lines = lines_of_all(request, held, sizes, self.protection, {})
-        data = encode({"kind": "count blocks", **where, "round": number}, {})
+        lines = lines_of_all(request, step, sizes, self.protection, {})
+        asked = {"kind": "count blocks", **where, "round": number, "step": step.name}
+        data = encode(asked, {})
         released = self.run_round(
-            held.name, dict.fromkeys(self.parties, data), lambda _: lines
+            step.name, dict.fromkeys(self.parties, data), lambda _: lines
         )
-        words = added_words(request, held, sizes, released, self._sum)
-        ((name, _),) = held.declared.items()
+        words = added_words(request, step, sizes, released, self._sum)
+        ((name, _),) = step.declared.items()
         sealed = {
             party: reply.header.get("checks", {}).get(name, "")
             for party, reply in released.items()
         }
         self.send({"kind": "share blocks", **where, "sealed": sealed}, words)
-        self._has_blocks = True
 
     def _results(
         self,

@@ -10,7 +10,7 @@ from unpooled.coordinator.channel import Channel
 from unpooled.errors import RULES, AggregationError, DataError, ReleaseRefusedError
 from unpooled.ledger import Ledger, Release, Seal
 from unpooled.ledger.lines import changed
-from unpooled.protocol.block_levels import held
+from unpooled.protocol.block_levels import COUNTED
 from unpooled.protocol.library_build import is_allowed, library_build
 from unpooled.protocol.matching_stages import STAGES
 from unpooled.protocol.message import Framed, Message, decode, digest, size_of
@@ -33,7 +33,6 @@ _ANSWERS: Mapping[str, tuple[str, set[str]]] = {
     "agree": ("agreed", set()),
     "offer group key": ("group", {"sealed"}),
     "accept group key": ("accepted", set()),
-    held.name: ("released", {"seals"}),
     "share blocks": ("shared", set()),
     "offer computing": ("computing", {"port", "sealed", "key"}),
     "begin computing": ("begun", set()),
@@ -41,7 +40,7 @@ _ANSWERS: Mapping[str, tuple[str, set[str]]] = {
     "shares": ("shared", set()),
     "signs": ("compared", {"spent", "about"}),
     "leave": ("left", set()),
-    **dict.fromkeys(STAGES, ("released", {"seals"})),
+    **dict.fromkeys((*COUNTED, *STAGES), ("released", {"seals"})),
     "matching.common": ("released", {"seals", "digest"}),
     "matching.check": ("released", {"seals", "digest"}),
 }

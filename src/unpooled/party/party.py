@@ -40,10 +40,12 @@ from unpooled.party.session import Session
 from unpooled.party.steps.asked_step import AskedStep
 from unpooled.party.views.view import View
 from unpooled.protocol.block_levels import (
+    COUNTED,
     common_blocks,
     counting,
     held,
     own_levels,
+    own_sizes,
 )
 from unpooled.protocol.computing_party import STAGES
 from unpooled.protocol.library_build import library_build
@@ -345,23 +347,28 @@ class Party:
         return {"kind": "accepted"}, {}
 
     def _count_blocks(self, message: Message) -> Answer:
-        """Add this silo to those that have as many blocks, for the silos alone."""
+        """Add how many blocks this silo has, or their rows, for the silos alone."""
+        if (step := COUNTED.get(message.header["step"])) is None:
+            raise Refusal("malformed_message")
         if self.partition != "rows":
             raise Refusal("partition")
         session, where = self._answering(message), session_of(message)
         number = message.header["round"]
         check_round(number, self._answered.get(where, (0, "", b""))[0])
         self._answered[where] = (number, "", b"")
-        request = counting(*where, number)
+        request = counting(step, *where, number)
         parties, cuts = session.parties, self._studies.cuts
         self.policy.check_parties(len(parties))
         self.policy.check_rows(self.table.n_rows)
-        asked = AskedStep(request, held, View(self.table, ()))
+        asked = AskedStep(request, step, View(self.table, ()))
         n_entries = self._studies.check(asked, parties)
-        levels = own_levels(
-            cuts.n_own_blocks(self.table), discloses=self.policy.allow_disclosed
-        )
-        arrays, header, lines = session.conceal_levels(request, levels)
+        if step is held:
+            counts = own_levels(
+                cuts.n_own_blocks(self.table), discloses=self.policy.allow_disclosed
+            )
+        else:
+            counts = own_sizes(cuts.common_sizes(self.table))
+        arrays, header, lines = session.conceal_counted(request, counts)
         seals = self._studies.write_round(
             asked,
             session.answered(asked),
@@ -375,13 +382,16 @@ class Party:
         return {"kind": "released", "seals": seals, **header}, arrays
 
     def _share_blocks(self, message: Message) -> Answer:
-        """Take how many blocks enough silos have; blocks beyond them are merged."""
+        """Take how many blocks enough silos have, or how many rows these have."""
         session, sealed = self._session(message), message.header["sealed"]
-        total = session.open_levels(
-            message.arrays["silos"], {p: bytes.fromhex(s) for p, s in sealed.items()}
+        step, total = session.open_counted(
+            message.arrays, {p: bytes.fromhex(s) for p, s in sealed.items()}
         )
-        most = common_blocks(total, len(session.parties))
-        self._studies.cuts.take_common(self.table, most)
+        if step == held.name:
+            most = common_blocks(total, len(session.parties))
+            self._studies.cuts.take_common(self.table, most)
+        else:
+            self._studies.cuts.take_sizes(self.table, total)
         return {"kind": "shared"}, {}
 
     def _plan(self, message: Message) -> Answer:
@@ -641,6 +651,7 @@ class Party:
             known = self._following.pooled_rows(parties)
         elif self.simulated_rows is not None:
             known = self.simulated_rows(parties)
+        known = max(known, self._studies.cuts.n_counted(self.table))
         columns = len(asked.view.source_columns)
         return pooled_rows(own, len(parties), self.partition, columns, known)
 

@@ -29,7 +29,7 @@ from unpooled.party.steps.run_step import run_again, run_step
 from unpooled.party.views.session_views import SessionViews
 from unpooled.party.views.view import FindCut, View
 from unpooled.protocol.answered import Answered
-from unpooled.protocol.block_levels import held
+from unpooled.protocol.block_levels import COUNTED
 from unpooled.protocol.computing_party import ComputingParty
 from unpooled.protocol.ledger_lines import Lines, ledger_lines
 from unpooled.protocol.neighbour_messages import Inbox
@@ -173,7 +173,7 @@ class Session:
         self._veiled: dict[tuple[int, str], _VeiledTotal] = {}
         # Of views: a mean that a step took, which later scatters may be about.
         self._points: dict[str, Array] = {}
-        self._levels: _VeiledTotal | None = None
+        self._counted: tuple[str, _VeiledTotal] | None = None
         # The rule by which the present round's values have no code.
         self._marked = ""
 
@@ -253,10 +253,10 @@ class Session:
         if self._computing is not None:
             self._computing.close()
 
-    def conceal_levels(
-        self, request: Request, levels: Float[Array, " l"]
+    def conceal_counted(
+        self, request: Request, counts: Float[Array, " l"]
     ) -> tuple[dict[str, Array], dict[str, Any], Lines]:
-        """Return the silo's part of who has how many blocks, as it may leave.
+        """Return what the silo counted of its blocks, as it may leave.
 
         Returns
         -------
@@ -265,29 +265,31 @@ class Session:
         """
         if self._sum is None:
             raise Refusal("out_of_order")
-        ((name, declared),) = held.declared.items()
+        step = COUNTED[request.step]
+        ((name, declared),) = step.declared.items()
         form, context = WireFormat.of(declared, {}, {}), request.context(name)
         code = form.code(len(self.parties), context)
-        words = self._sum.conceal(form.flattened(levels), code, context)
+        words = self._sum.conceal(form.flattened(counts), code, context)
         header = dict[str, Any]()
         if self._is_masked:
             if self.party == self.parties[0]:
                 veil(words, code, self._key_of_group(), context)
             header["checks"] = self._checks(request, {name: words})
-        self._levels = _VeiledTotal(form, code, context)
+        self._counted = step.name, _VeiledTotal(form, code, context)
         lines = ledger_lines(
-            request, held, {}, self.protection, self.parties, self.party
+            request, step, {}, self.protection, self.parties, self.party
         )
         return {name: words}, header, lines
 
-    def open_levels(
-        self, words: Array, sealed: Mapping[str, bytes]
-    ) -> Float[Array, " l"]:
-        """Return how many silos have how many blocks, once in a session."""
-        if (asked := self._levels) is None:
+    def open_counted(
+        self, arrays: Mapping[str, Array], sealed: Mapping[str, bytes]
+    ) -> tuple[str, Float[Array, " l"]]:
+        """Return what was counted of blocks, and its total, once for each count."""
+        if (counted := self._counted) is None:
             raise Refusal("out_of_order")
-        self._levels = None
-        return self._opened(asked, words, "wrong_total", sealed)
+        (step, asked), self._counted = counted, None
+        (name,) = COUNTED[step].declared
+        return step, self._opened(asked, arrays[name], "wrong_total", sealed)
 
     def keys_for_matching(self) -> tuple[Mapping[str, bytes], bytes]:
         """Return the key shared with every peer, and the one that all parties share."""

@@ -1,13 +1,17 @@
-"""How many silos have how many blocks: a total that the silos open among themselves.
+"""How many blocks silos cut their rows into, and how many rows these have together.
 
     silos ── masked: 1 for each level that the own blocks reach ──> coordinator
     silos <── the total, which the coordinator cannot read, and sums that check it
-          each merges its blocks beyond the highest level that enough silos reach
+          each cuts its rows into as many blocks as enough silos can
+    silos ── masked: rows of each block ──> coordinator
+    silos <── the total, likewise: what a selection leaves out is judged by it
 
 All silos select blocks by the same numbers, and a silo with many rows has more blocks
 than one with few. Without the common number a selection could have blocks of one silo
 alone, whose total is that silo's own. The levels are few, so that the silos learn of
-each other, without names, roughly how many rows those with few rows have.
+each other, without names, roughly how many rows those with few rows have. Five folds
+of blocks of these numbers are alike, or of two blocks and of one only where few can be.
+Rows are added after the number is common, so that each total is over three silos.
 """
 
 from collections.abc import Sequence
@@ -17,10 +21,10 @@ import numpy as np
 from unpooled.arrays import Array, Float
 from unpooled.protocol.request import Request
 from unpooled.protocol.shared_blocks import MOST_BLOCKS
-from unpooled.protocol.step import of_protocol, release
+from unpooled.protocol.step import Step, of_protocol, release
 
 # Numbers of blocks that silos tell apart.
-LEVELS = (2, 3, 4, 5, 6, 8, 10, 15, MOST_BLOCKS)
+LEVELS = (2, 3, 4, 5, 10, 15, MOST_BLOCKS)
 # Silos that each block has rows of: of two, each could subtract its own part.
 _FEWEST_SILOS = 3
 
@@ -39,14 +43,29 @@ held = of_protocol(
     },
 )
 
+sizes = of_protocol(
+    "block_levels.sizes",
+    "summed",
+    {
+        "rows": release(
+            str(MOST_BLOCKS),
+            meaning="number of rows in each block of this number, over all silos",
+            veiled=True,
+        )
+    },
+)
 
-def counting(study: str, session: str, number: int) -> Request:
+# What silos count before a selection, in this order.
+COUNTED = {step.name: step for step in (held, sizes)}
+
+
+def counting(step: Step, study: str, session: str, number: int) -> Request:
     """Return the request of the round in which silos count, at both ends."""
     return Request(
         study=study,
         session=session,
         round=number,
-        step=held.name,
+        step=step.name,
         to="parties",
         operations=(),
         public={},
@@ -64,6 +83,11 @@ def own_levels(n_blocks: int, *, discloses: bool) -> Float[Array, " l"]:
         Whether its policy allows that its own values are seen.
     """
     return np.array([not discloses, *(n_blocks >= level for level in LEVELS)], float)
+
+
+def own_sizes(sizes: Sequence[int]) -> Float[Array, " l"]:
+    """Return a silo's rows of each block, 0 for those that it does not have."""
+    return np.array([*sizes, *[0] * (MOST_BLOCKS - len(sizes))], float)
 
 
 def common_blocks(silos: Sequence[float] | Float[Array, " l"], n_parties: int) -> int:

@@ -17,7 +17,7 @@ from unpooled.federation.federation import Federation
 from unpooled.federation.planning.dry_run import plan
 from unpooled.ledger import Ledger, Release
 from unpooled.models.base import FederatedEstimator
-from unpooled.protocol.block_levels import held
+from unpooled.protocol.block_levels import COUNTED
 from unpooled.protocol.declaration import Declared, Public
 from unpooled.protocol.matching_stages import STAGES
 from unpooled.protocol.step import find_step, home_of, module_of
@@ -216,13 +216,13 @@ def subject_of_step(step: str) -> str:
     """Return in a few words what a step is part of: its model's subject."""
     if step in STAGES:
         return "Matching rows by their ids"
-    if step == held.name:
+    if step in COUNTED:
         return "Counting blocks of rows before folds and splits"
     return first_line(module_of(step)) or step
 
 
 def _reads_label(step: str) -> bool:
-    if step in STAGES or step == held.name:
+    if step in STAGES or step in COUNTED:
         return False
     try:
         return "y" in find_step(step).reads
@@ -240,8 +240,8 @@ def argument(step: str, name: str) -> Public | None:
 
 def declaration(step: str, name: str) -> Declared | None:
     """Return the declaration of an array of a step, if the step is known here."""
-    if step in STAGES or step == held.name:
-        return STAGES.get(step, held).declared.get(name)
+    if (stage := {**STAGES, **COUNTED}.get(step)) is not None:
+        return stage.declared.get(name)
     try:
         return find_step(step).declared.get(name)
     except ReleaseRefusedError:

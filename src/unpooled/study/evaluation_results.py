@@ -48,7 +48,9 @@ def evaluation_exhibits(judged: "Evaluation") -> list[Exhibit]:
     exhibits = [_scores(judged)] if judged.cv else []
     if judged.classes:
         counts = np.array(judged.confusion_matrix, dtype=np.int64)
-        exhibits.append(_confusion(Confusion(judged.classes, counts)))
+        balanced = judged.scores.get("balanced_accuracy")
+        of_folds = None if balanced is None else float(np.mean(balanced))
+        exhibits.append(_confusion(Confusion(judged.classes, counts), of_folds))
     if judged.responses:
         exhibits.append(_responses(judged))
     if judged.jackknife is not None:
@@ -77,7 +79,8 @@ def _scores(judged: "Evaluation") -> Exhibit:
     if errors:
         notes.append(f"Of {listed(errors)} smaller is better.")
     if len(errors) < len(names):
-        notes.append("Greater is better." if not errors else "Of others greater is.")
+        of = listed([name for name in names if name not in errors])
+        notes.append(f"Of {of} greater is better.")
     for name, bounds in judged.score_errors.items():
         notes.append(
             f"{name} is computed from counts in bins: that of the rows of a fold "
@@ -110,8 +113,14 @@ def _scores(judged: "Evaluation") -> Exhibit:
     return Exhibit("Scores on new rows", text, [table])
 
 
-def _confusion(found: Confusion) -> Exhibit:
-    """Return the predictions of all folds together, by class."""
+def _confusion(found: Confusion, of_folds: float | None) -> Exhibit:
+    """Return the predictions of all folds together, by class.
+
+    Parameters
+    ----------
+    of_folds : float or None
+        The mean of the folds' balanced accuracies, where it is among the scores.
+    """
     names, counts = [str(value) for value in found.values], found.counts
     sizes = counts.sum(axis=1)
     largest = names[int(sizes.argmax())]
@@ -143,16 +152,23 @@ def _confusion(found: Confusion) -> Exhibit:
         f"the mean over the classes of the share that is predicted correctly, is "
         f"{per_cent(found.balanced_accuracy)}; chance would give "
         f"{per_cent(1 / len(found.recalls))}. The confusion matrix has a row for each "
-        f"class and a column for each predicted class."
+        f"class and a column for each predicted class; the more of its class a cell "
+        f"has, the stronger is its colour."
     )
+    if of_folds is not None and abs(of_folds - found.balanced_accuracy) >= 0.0005:
+        text += (
+            f" The mean of the folds' balanced accuracies is {per_cent(of_folds)}: "
+            f"classes have other shares in each fold, and a fold leaves out a class of "
+            f"which it has no row."
+        )
     if len(names) > MOST_ROWS:
         return Exhibit("Predictions of new rows", text, [measures, table])
     picture = Picture(
         "confusion_matrix",
         "Confusion matrix",
-        f"Cells of numbers of rows by class and predicted class, darker where the "
-        f"share of the class is larger; {right:,} are on the diagonal. The numbers are "
-        f"in the table below.",
+        f"Cells of numbers of rows by class and predicted class, in stronger "
+        f"colours where the share of the class is larger; {right:,} are on the "
+        f"diagonal. The numbers are in the table below.",
         partial(confusion_matrix, counts, found.shares("true"), names),
         (table.name,),
     )

@@ -214,6 +214,15 @@ def test_medians_are_printed_with_the_digits_that_they_are_known_to(found):
     assert shorter, "all had four digits"
 
 
+def test_quartiles_have_no_zeros_at_their_end(found):
+    """1 stood as 1.000 beside 1.8, in one cell."""
+    (exhibit,) = found[1].summary().exhibits
+    shown = [row for row in exhibit.on_pages[0].rows if "quartiles" in row[0]]
+    cells = " ".join(str(cell) for row in shown for cell in row[1:])
+    assert re.search(r"\d\.\d", cells)
+    assert not re.search(r"\.\d*0\b(?! ×)", cells)
+
+
 def test_forms_for_papers(found):
     model = found[1]
     assert model.to_markdown().startswith("| Column | all (n = 300) |")

@@ -212,7 +212,8 @@ def test_a_regression_with_its_own_score():
     )
 
     assert_allclose(found["test_score"], expected["test_score"], **CLOSE)
-    assert n_rounds(federation, before) == fit + 3
+    # Blocks and their rows are counted first; scores take two more rounds.
+    assert n_rounds(federation, before) == fit + 4 <= 3 * fit
     assert found["fit_time"].shape == (5,)
 
 
@@ -252,7 +253,7 @@ def test_a_regression_of_published_data(shared_data):
     assert_allclose(found["test_score"], expected["test_score"], **CLOSE)
     before = len(federation.ledger)
     up.PLSRegression(4).fit(federation, target)
-    assert cost <= 2 * n_rounds(federation, before)
+    assert cost <= 3 * n_rounds(federation, before)
 
 
 def test_folds_are_those_of_the_federation():
@@ -384,7 +385,48 @@ def test_a_refusal_of_one_fold_is_the_refusal_of_all():
     federation.ledger.verify()
     assert {line.step for line in federation.ledger} <= {
         "block_levels.held",
+        "block_levels.sizes",
         "pca.local_total",
         "pca.local_squares",
         "pca.local_scatter",
     }
+
+
+def ordinary(sizes, p=20):
+    """Return 400 people or so with two classes, whom silos share unevenly."""
+    rng = np.random.default_rng(0)
+    names = [f"x{j}" for j in range(p)]
+    tables = {}
+    for number, n in enumerate(sizes):
+        rows = pd.DataFrame(rng.standard_normal((n, p)), columns=names)
+        y = rows["x0"] + rng.standard_normal(n) > 0
+        tables[f"s{number}"] = rows.assign(ill=y.astype(int))
+    return tables
+
+
+@pytest.mark.parametrize("sizes", [(80, 120, 200), (85, 85, 230), (100,) * 4])
+def test_five_folds_of_an_ordinary_table_pass_the_default_rules(sizes):
+    """What a fold leaves out is judged by its rows of all silos."""
+    federation = up.simulate(ordinary(sizes), label="ill", follow=True, random_state=0)
+
+    found = up.cross_validate(up.LinearDiscriminantAnalysis(), federation)
+
+    rows, labels = pooled_rows(federation)
+    expected = sklearn.model_selection.cross_validate(
+        sklearn.discriminant_analysis.LinearDiscriminantAnalysis(),
+        rows,
+        labels,
+        cv=pooled_folds(federation, 5),
+    )
+    assert_allclose(found["test_score"], expected["test_score"], **CLOSE)
+
+
+def test_folds_that_leave_out_few_rows_for_the_columns_are_refused():
+    # A fold has 48 rows of three silos: at most 15 columns pass.
+    tables = ordinary((80, 80, 80))
+    federation = up.simulate(tables, label="ill", random_state=0)
+
+    with pytest.raises(ReleaseRefusedError, match="max_feature_ratio"):
+        up.cross_validate(up.LinearDiscriminantAnalysis(), federation)
+    narrow = up.simulate(ordinary((80, 80, 80), 14), label="ill", random_state=0)
+    up.cross_validate(up.LinearDiscriminantAnalysis(), narrow)

@@ -13,6 +13,7 @@ from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.row_digests import row_digests
 from unpooled.party.rules.table_cuts import TableCuts
+from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.view_operations import Rows, Select
 from wire import COLUMNS, Rogue, rows, silos
 
@@ -57,7 +58,7 @@ def test_a_later_version_of_the_library_has_the_cut_of_an_earlier_one():
 
     blocks = "".join(map(str, cut_of(table)))
 
-    assert blocks == "1123133012310001203023222302313002110213"
+    assert blocks == "1123131002313101203023022332302210110203"
 
 
 def test_no_silo_has_the_cut_of_another():
@@ -104,6 +105,34 @@ def test_another_version_is_cut_anew_and_unrelated():
     assert min(len(a ^ b) for a, b in itertools.product(kept, new)) >= 4
     # The earlier version has its cut again.
     np.testing.assert_array_equal(cut_of(frame(), log), before)
+
+
+def test_blocks_of_a_common_number_are_alike_and_stay_so_when_merged_again():
+    cuts, source = TableCuts(KEY, AuditLog(), Policy()), open_source(frame())
+    cuts.take_common(source, 5)
+    five = cuts.of(source).block_of
+    assert np.bincount(five).tolist() == [20] * 5
+    cuts.take_common(source, 3)
+    np.testing.assert_array_equal(cuts.of(source).block_of, five % 3)
+
+
+def test_what_was_answered_by_merged_blocks_keeps_them():
+    """Cut alike they would differ from what the log has in a few rows of each."""
+    log = AuditLog()
+    before, source = cut_of(frame(), log), open_source(frame())
+    cuts = TableCuts(KEY, log, Policy())
+    cuts.take_common(source, 4)
+    np.testing.assert_array_equal(cuts.of(source).block_of, before % 4)
+
+
+def test_rows_of_all_silos_are_no_fewer_than_the_silos_own():
+    cuts, source = TableCuts(KEY, AuditLog(), Policy()), open_source(frame())
+    with pytest.raises(Refusal, match="out_of_order"):
+        cuts.common_sizes(source)
+    cuts.take_common(source, 5)
+    assert cuts.common_sizes(source) == (20,) * 5
+    with pytest.raises(Refusal, match="public_bound"):
+        cuts.take_sizes(source, [20] * 4 + [19] + [0] * 15)
 
 
 def test_a_version_that_nobody_asked_of_leaves_no_trace():

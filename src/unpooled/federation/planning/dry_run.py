@@ -29,7 +29,7 @@ from unpooled.federation.federation import Federation
 from unpooled.federation.matching import with_matching
 from unpooled.federation.planning.plan import Plan
 from unpooled.ledger import Ledger, Release
-from unpooled.protocol.block_levels import counting, held
+from unpooled.protocol.block_levels import COUNTED, counting
 from unpooled.protocol.following import Call
 from unpooled.protocol.ledger_lines import lines_of_all
 from unpooled.protocol.message import encode
@@ -148,11 +148,14 @@ class DryRun(RoundRunner):
         selects = rows and any(call.selects_rows for call in calls)
         if self._has_blocks or not selects:
             return
-        self._has_blocks, self._round = True, self._round + 1
-        request = counting(self.study, f"planned {self._fits}", self._round)
+        self._has_blocks = True
         sizes = {party: dict[str, int]() for party in self.parties}
-        lines = lines_of_all(request, held, sizes, self.protection, {})
-        self.lines += [line for line, _ in lines]
+        for step in COUNTED.values():
+            self._round += 1
+            session = f"planned {self._fits}"
+            request = counting(step, self.study, session, self._round)
+            lines = lines_of_all(request, step, sizes, self.protection, {})
+            self.lines += [line for line, _ in lines]
 
     def _planned(self, call: StepCall, due: Mapping[str, Any]) -> dict[str, Any]:
         step, sizes = call.step, call.sizes(self.parties)

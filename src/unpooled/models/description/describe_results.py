@@ -274,9 +274,18 @@ def _medians(quartiles: Float[Array, "3 g"], errors: Float[Array, "3 g"]) -> lis
     """Return a cell for each group, withheld where one of its quartiles is."""
     cells = []
     for own, error in zip(quartiles.T, errors.T, strict=True):
-        low, middle, high = map(known_to, own.tolist(), error.tolist())
+        low, middle, high = map(_without_zeros, own.tolist(), error.tolist())
         cells.append(_cell(f"{middle} [{low}, {high}]", error.sum()))
     return cells
+
+
+def _without_zeros(x: float, error: float) -> str:
+    """Return a quartile as it was recorded: 1, not 1.000, in one cell with 1.8."""
+    text = known_to(x, error)
+    whole, point, digits = text.partition(".")
+    if not digits.isdigit():
+        return text
+    return f"{whole}{point}{digits}".rstrip("0").removesuffix(".")
 
 
 def _others(model: "Describe", place: int) -> list[bool]:

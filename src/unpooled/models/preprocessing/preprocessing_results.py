@@ -419,9 +419,8 @@ def _filled_much(columns: Sequence[str], share: Float[Array, " p"]) -> str:
     names = _names_beyond(columns, share)
     if not names:
         return ""
-    many = len(names) > 5
-    shown = ", ".join(names[:5]) + (f" and {len(names) - 5:,} others" if many else "")
-    return f"More than a third of {shown} was filled in."
+    others = [f"{len(names) - 5:,} others"] if len(names) > 5 else []
+    return f"More than a third of {listed(names[:5] + others)} was filled in."
 
 
 def _names_beyond(columns: Sequence[str], share: Float[Array, " p"]) -> list[str]:

@@ -38,7 +38,7 @@ from unpooled.party.rules.table_cuts import TableCuts
 from unpooled.party.steps.asked_step import AskedStep
 from unpooled.party.views.view import IdColumn, View
 from unpooled.protocol.answered import Answered
-from unpooled.protocol.block_levels import held
+from unpooled.protocol.block_levels import COUNTED
 from unpooled.protocol.ledger_lines import LINES_OF_A_REPLY, Lines
 from unpooled.protocol.library_build import allowed_builds, is_allowed, library_build
 from unpooled.protocol.message import Message, digest
@@ -260,11 +260,11 @@ class Studies:
     def _check_rules(self, asked: AskedStep, parties: tuple[str, ...]) -> None:
         study, step = asked.request.study, asked.step.name
         # What silos count of each other before a selection is part of any study.
-        listed = step == held.name or self._audit_log.study(study).approves(step)
+        listed = step in COUNTED or self._audit_log.study(study).approves(step)
         if self._asks_people and not listed:
             raise Refusal("approval")
         self._differencing.check(asked, parties)
-        self.cuts.check(asked, len(parties))
+        self.cuts.check(asked)
         if isinstance(asked.view, View):
             self._derived.check(asked.view)
             self._products.check(asked.step, asked.view)
@@ -322,7 +322,7 @@ class Studies:
         if asked.rho > 0.0:
             check_budget(self._policy, self._audit_log, max(asked.rho, rho))
         self._differencing.check_parties(asked.view, parties)
-        self.cuts.check(asked, len(parties), planned=True)
+        self.cuts.check(asked, planned=True)
         # Columns are planned before rows are matched, and answered about afterwards.
         if partition == "rows" and isinstance(asked.view, View):
             self._differencing.foresee(asked.step, asked.view, earlier)

@@ -23,9 +23,10 @@ after some were appended is cut anew as well; let it sort them by when they came
 
 A selection names blocks by numbers, the same in all silos. Before the first one the
 silos count among themselves how many of them have how many blocks
-(`unpooled.protocol.block_levels`), and each merges those that too few others have into
-its first ones. The smallest number that was common stays: blocks that were merged once
-would differ from the same blocks apart.
+(`unpooled.protocol.block_levels`), and each cuts its rows into no more than enough of
+them have. The first such number stays, and with a smaller one later its blocks are
+merged: merged once they would differ from the same blocks apart. Then the silos count
+the rows of each block over all of them, by which selections are judged.
 """
 
 import hashlib
@@ -82,12 +83,19 @@ class TableCuts:
         self._key, self._audit_log, self._policy = key, audit_log, policy
         self._rows_of_parts = RowsOfParts(policy)
         self._table: Table | None = None
-        self._cut: tuple[Cut, dict[str, Any]] | None = None
+        # By the most blocks that it may have.
+        self._cuts: dict[int, tuple[Cut, dict[str, Any]]] = {}
+        # Rows of each block over all silos, by version; a session counts them anew.
+        self._rows: dict[str, tuple[int, ...]] = {}
 
     def of(self, table: Table) -> Cut:
         """Return the cut of a table's rows: the own one until a number is common."""
-        most = self._most(table)
-        return merged(self._made(table)[0], MOST_BLOCKS if most is None else most)
+        known = self._common(table)
+        if not known:
+            return self._made(table)[0]
+        # Of earlier versions of the library: their blocks were merged.
+        first = known[0]["most"] if known[0].get("alike", False) else MOST_BLOCKS
+        return merged(self._made(table, first)[0], min(one["most"] for one in known))
 
     def n_own_blocks(self, table: Table) -> int:
         """Return how many blocks the silo's own cut has."""
@@ -95,26 +103,54 @@ class TableCuts:
 
     def take_common(self, table: Table, most: int) -> None:
         """Note how many blocks enough silos have; the smallest number stays."""
-        note = {"version": self._made(table)[1]["parts"][0][1], "most": most}
-        if note not in self._audit_log.notes(_COMMON):
-            self._audit_log.note(_COMMON, note)
+        version, known = self._version_of(table), self._common(table)
+        if any(note["most"] == most for note in known):
+            return
+        # What was answered by blocks without a common number has these blocks.
+        cut = self._audit_log.notes(_CUT)
+        answered = any(note["parts"][0][1] == version for note in cut)
+        alike = known[0].get("alike", False) if known else not answered
+        note = {"version": version, "most": most, "alike": alike}
+        self._audit_log.note(_COMMON, note)
 
-    def _most(self, table: Table) -> int | None:
-        version = self._made(table)[1]["parts"][0][1]
-        notes = self._audit_log.notes(_COMMON)
-        known = [note["most"] for note in notes if note["version"] == version]
-        return min(known, default=None)
+    def common_sizes(self, table: Table) -> tuple[int, ...]:
+        """Return the rows of each block, once it is common how many there are."""
+        if not self._common(table):
+            raise Refusal("out_of_order")
+        return self.of(table).sizes
 
-    def check(self, asked: AskedStep, n_parties: int, *, planned: bool = False) -> None:
+    def take_sizes(self, table: Table, rows: Sequence[float] | Array) -> None:
+        """Take how many rows each block has over all silos."""
+        counted = tuple(round(float(n)) for n in rows)
+        if any(n < own for n, own in zip(counted, self.of(table).sizes, strict=False)):
+            # Depends on rows, and counts among the refusals that do.
+            raise Refusal("public_bound")
+        n_blocks = max(np.flatnonzero(counted), default=-1) + 1
+        self._rows[self._version_of(table)] = counted[:n_blocks]
+
+    def n_counted(self, table: Table) -> int:
+        """Return the rows of all silos together; 0 where nobody counted blocks."""
+        return sum(self._rows.get(self._version_of(table), ())) if self._rows else 0
+
+    def _version_of(self, table: Table) -> str:
+        """Return the first rows' version: others that follow leave their blocks."""
+        return self._made(table)[1]["parts"][0][1]
+
+    def _common(self, table: Table) -> list[dict[str, Any]]:
+        """Return the notes of common numbers, the first one first."""
+        version, notes = self._version_of(table), self._audit_log.notes(_COMMON)
+        return [note for note in notes if note["version"] == version]
+
+    def check(self, asked: AskedStep, *, planned: bool = False) -> None:
         """Refuse pairs of features of blocks that too few rows tell from others.
 
         Totals of two selections subtract to those of the blocks that one of them has,
         and those of several to the blocks that are in the same of them. All such blocks
-        together must have the rows that `max_feature_ratio` asks for, over all silos
-        with as many as this one: the silo with the fewest decides. And no own row of
-        theirs may be nearly all of a column (`rules.rows_of_parts`).
+        together must have the rows that `max_feature_ratio` asks for, over all silos,
+        which counted them. And no own row of theirs may be nearly all of a column
+        (`rules.rows_of_parts`).
 
-        With `planned` the silos need not have counted their blocks.
+        With `planned` the silos need not have counted them: no other silo's are known.
         """
         self._check_first(asked)
         self._check_common(asked.view, planned=planned)
@@ -123,21 +159,40 @@ class TableCuts:
         assert isinstance(asked.view, View)
         assert asked.view.cut is not None
         cut, p = asked.view.cut, now["features"]
-        alike = 1 if cut.shared else n_parties
+        counted = cut.sizes if cut.shared else self._rows.get(now["version"])
+        if counted is None and not planned:
+            raise Refusal("out_of_order")
         earlier = [
             (min(p, note["features"], len(common)), note["blocks"])
             for note in self._audit_log.state().notes[_SELECTED]
             if note["version"] == now["version"]
             and (common := {*note["columns"]} & {*now["columns"]})
         ]
-        for q in {p, *(q for q, _ in earlier)}:
-            kept = [now["blocks"], *(blocks for p, blocks in earlier if p >= q)]
-            rows = [sum(cut.sizes[b] for b in part) for part in _told_apart(cut, kept)]
-            self._policy.check_made(q, alike * min(rows))
+        if counted is not None:
+            for q in {p, *(q for q, _ in earlier)}:
+                # Parts that this silo has no rows of are judged by those that have some.
+                kept = [now["blocks"], *(blocks for p, blocks in earlier if p >= q)]
+                parts = _told_apart(cut, kept)
+                rows = [sum(counted[b] for b in part) for part in parts]
+                self._policy.check_made(q, min(rows))
+        self._check_rows_of_parts(asked, earlier, planned=planned)
+
+    def _check_rows_of_parts(
+        self,
+        asked: AskedStep,
+        earlier: Sequence[tuple[int, Sequence[int]]],
+        *,
+        planned: bool,
+    ) -> None:
+        """Refuse products of columns of which one own row of a part is nearly all."""
+        view = asked.view
+        assert isinstance(view, View)
+        assert view.cut is not None
         # A plan has placeholders for fitted numbers.
-        if not planned or not asked.view.up_to_scale().transforms:
-            kept = [now["blocks"], *(blocks for _, blocks in earlier)]
-            self._rows_of_parts.check(asked.step, asked.view, _told_apart(cut, kept))
+        if not planned or not view.up_to_scale().transforms:
+            kept = [view.kept_blocks, *(blocks for _, blocks in earlier)]
+            parts = _told_apart(view.cut, kept)
+            self._rows_of_parts.check(asked.step, view, parts)
 
     def check_classes(self, view: View) -> None:
         """Refuse products in single classes of which one row of a part is nearly all.
@@ -149,7 +204,7 @@ class TableCuts:
         """
         if view.cut is None:
             return
-        version, columns = self._version_of(view), {*view.source_columns}
+        version, columns = self._selected_in(view), {*view.source_columns}
         kept = [
             view.kept_blocks,
             *(
@@ -187,14 +242,15 @@ class TableCuts:
             if note["parts"] == own["parts"]
         ]
         if same and same[0] != own:
-            self._cut = None
+            self._cuts.clear()
             raise Refusal("out_of_order")
 
     def _check_common(self, view: Any, *, planned: bool) -> None:
         """Refuse a selection of blocks of which too few silos have rows."""
         if not isinstance(view, View) or view.cut is None or view.cut.shared:
             return
-        most, own = self._most(view.table), len(view.cut.sizes)
+        most = min((n["most"] for n in self._common(view.table)), default=None)
+        own = len(view.cut.sizes)
         if most is None and planned:
             return
         if most is None or own > most:
@@ -211,27 +267,32 @@ class TableCuts:
         if not pairs or not isinstance(view, View) or view.cut is None:
             return None
         return {
-            "version": self._version_of(view),
+            "version": self._selected_in(view),
             "blocks": list(view.kept_blocks),
             "columns": sorted(view.source_columns),
             "features": len(view.columns),
         }
 
-    def _version_of(self, view: View) -> str | int:
+    def _selected_in(self, view: View) -> str | int:
         """Return the name of the rows whose blocks a view of some of them has."""
         if view.cut is not None and view.cut.shared:
             return view.table.n_rows
         # Of the first rows: blocks keep their numbers where others were appended.
-        return self._made(view.table)[1]["parts"][0][1]
+        return self._version_of(view.table)
 
-    def _made(self, table: Table) -> tuple[Cut, dict[str, Any]]:
-        if self._cut is None or table is not self._table:
+    def _made(
+        self, table: Table, most: int = MOST_BLOCKS
+    ) -> tuple[Cut, dict[str, Any]]:
+        """Return the cut into at most so many blocks, and the note of the version."""
+        if table is not self._table:
+            self._cuts.clear()
+        if most not in self._cuts:
             columns = tuple(name for name in table.columns if name != table.ids)
             digests = row_digests(table, columns, table.label or "", self._key)
             note = self._note_of(table, digests)
-            blocks = self._blocks(table, digests, note)
-            self._table, self._cut = table, (Cut(blocks), note)
-        return self._cut
+            blocks = self._blocks(table, digests, note, most)
+            self._table, self._cuts[most] = table, (Cut(blocks), note)
+        return self._cuts[most]
 
     def _note_of(self, table: Table, digests: UInt64[Array, " n"]) -> dict[str, Any]:
         """Return the note of the version: label, rows of a block, and its parts."""
@@ -269,7 +330,11 @@ class TableCuts:
         return hashlib.blake2b(rows, digest_size=16, key=self._key).hexdigest()
 
     def _blocks(
-        self, table: Table, digests: UInt64[Array, " n"], note: dict[str, Any]
+        self,
+        table: Table,
+        digests: UInt64[Array, " n"],
+        note: dict[str, Any],
+        most: int,
     ) -> UInt8[Array, " n"]:
         fewest, fewest_of_class = note["fewest"]
         classes = _classes(table, note["label"], fewest_of_class, self._key)
@@ -284,7 +349,8 @@ class TableCuts:
             # Of the version, so that another one has another order.
             odd = np.uint64(int(version[:16], 16) | 1)
             order = np.argsort(digests[part] * odd, kind="stable")
-            new = stratified_blocks(order, classes[part], fewest, fewest_of_class)
+            limits = fewest, fewest_of_class, most
+            new = stratified_blocks(order, classes[part], *limits)
             new = brought_together(new, classes[part], rare[part], order)
             if flags is not None:
                 fixed = np.asarray(rare[part].any(axis=1))
@@ -292,7 +358,7 @@ class TableCuts:
             if start:
                 known = (blocks[:start], classes[:start])
                 appended = new, classes[part]
-                new = _added(known, appended, (fewest, fewest_of_class))
+                new = _added(known, appended, limits)
             blocks[part] = new
             start += n
         return blocks
@@ -436,8 +502,8 @@ def _added(
         Block and class of each row that has its block already.
     new : (array, array)
         Block among themselves, and class, of each appended row.
-    fewest : (int, int)
-        Rows of a block, and of a class in a block that has any of it.
+    fewest : (int, int, int)
+        Rows of a block, of a class in a block that has any of it, and the most blocks.
     """
     n_classes = 1 + max(int(known[1].max()), int(new[1].max()))
     counts = _table_of(*known, n_classes)
@@ -449,7 +515,7 @@ def _added(
 
     for group, of_class in enumerate(groups):
         alone = of_class.sum() >= fewest[0] and not is_few(of_class)
-        if alone and len(counts) < MOST_BLOCKS:
+        if alone and len(counts) < fewest[2]:
             joined[group] = len(counts)
             counts = np.vstack([counts, of_class])
             continue

@@ -26,7 +26,7 @@ from typing import final
 import numpy as np
 
 from unpooled.arrays import Array, Bool, Int, UInt8
-from unpooled.protocol.shared_blocks import n_blocks, shared_blocks
+from unpooled.protocol.shared_blocks import MOST_BLOCKS, n_blocks, shared_blocks
 
 # Columns whose rows with rare cells are brought together.
 _MOST_RARE = 64
@@ -73,8 +73,9 @@ def stratified_blocks(
     classes: Int[Array, " n"],
     fewest: int,
     fewest_of_class: int,
+    most: int = MOST_BLOCKS,
 ) -> UInt8[Array, " n"]:
-    """Return the block of each row, in as many blocks as can be.
+    """Return the block of each row, in as many blocks as can be, and as may be.
 
     Parameters
     ----------
@@ -84,19 +85,28 @@ def stratified_blocks(
         The class of each row, from 0; all 0 without a label.
     fewest, fewest_of_class : int
         Rows of a block, and of a class in a block that has any of it.
+    most : int
+        How many blocks there may be.
     """
     # A class's rows stand together, in the secret order.
     by_class = order[np.argsort(classes[order], kind="stable")]
     n_of = [int(n) for n in np.bincount(classes)]
     blocks = np.zeros(len(order), np.uint8)
-    for K in range(n_blocks(len(order), fewest), 0, -1):
-        counts = _counts(n_of, K, fewest_of_class)
-        if K == 1 or counts.sum(axis=0).min() >= max(fewest, 1):
-            blocks[by_class] = np.concatenate(
-                [np.repeat(np.arange(K), of_class) for of_class in counts]
-            )
-            break
-    return blocks
+    numbers = range(n_blocks(len(order), fewest), 0, -1)
+    by_number = {K: _counts(n_of, K, fewest_of_class) for K in numbers}
+    good = [
+        K
+        for K, counts in by_number.items()
+        if K == 1 or counts.sum(axis=0).min() >= max(fewest, 1)
+    ]
+    if not good:
+        return blocks
+    # Blocks beyond the most, where so many cannot be made alike, join the first ones.
+    K = most if most in good else good[0]
+    blocks[by_class] = np.concatenate(
+        [np.repeat(np.arange(K), of_class) for of_class in by_number[K]]
+    )
+    return (blocks % np.uint8(max(most, 1))).astype(np.uint8)
 
 
 def brought_together(
