@@ -68,9 +68,9 @@ def test_the_components_are_those_of_all_rows_in_the_same_rounds():
     opened = [one for one in federation.ledger if one.visibility == "summed"]
     steps = [one.step for one in opened if one.name == "scatter"]
     assert steps == ["pca.local_scatter"] * len(steps)
-    # One round for the counts of blocks, and three.
+    # Two rounds for the counts of blocks and of their rows, and three.
     rounds = len({line.round for line in federation.ledger})
-    assert rounds == 4 == up.plan(up.PCA("press"), federation).rounds
+    assert rounds == 5 == up.plan(up.PCA("press"), federation).rounds
     summary = str(pca.summary())
     assert "cross-validated reconstruction (PRESS)" in summary
     assert len(pca.summary().tables["press"].rows) == 7

@@ -170,7 +170,7 @@ class TableCuts:
         ]
         if counted is not None:
             for q in {p, *(q for q, _ in earlier)}:
-                # Parts that this silo has no rows of are judged by those that have some.
+                # Parts of which this silo has no rows are judged by others.
                 kept = [now["blocks"], *(blocks for p, blocks in earlier if p >= q)]
                 parts = _told_apart(cut, kept)
                 rows = [sum(counted[b] for b in part) for part in parts]
