@@ -12,6 +12,8 @@
     cca      CCA(2), 10,000 people, 200 columns at each of 2 parties; cca_zoo
     sparse   PCA(10), 3,000 × 200,000 in 5 silos of one process; arpack
     many     PCA(10), 200 silos of 200 × 50; scikit-learn's covariance_eigh
+    match    100,000 ids at 3 parties, four of five at all; openmined-psi's C++, which
+             intersects two sets, once for each party beside the first
 
 Each case is a process of its own, in which both fit once unmeasured and then in turn,
 with the same threads of BLAS. The peak of memory is that of the case, peer and data
@@ -134,6 +136,39 @@ def sparse(share: float) -> Pair:
     )
 
 
+def match(share: float) -> Pair:
+    import pandas as pd
+    import private_set_intersection.python as psi
+
+    import unpooled as up
+
+    n, m = int(100_000 * share), 3
+    rng = np.random.default_rng(0)
+    frames = dict[str, Any]()
+    for i in range(m):
+        own = np.arange(n // 5) + (i + 1) * n
+        numbers = rng.permutation(np.concatenate([np.arange(n - n // 5), own]))
+        ids = [f"person {number}" for number in numbers]
+        frames[f"silo{i}"] = pd.DataFrame({"id": ids, f"x{i}": 1.0 * numbers})
+
+    def ours() -> Any:
+        by = {"partition": "columns", "ids": "id"}
+        federation = up.simulate(frames, policy=POLICY, **by)
+        assert federation.n_rows == n - n // 5
+        return federation
+
+    def peer() -> None:
+        first, *others = (list(frame["id"]) for frame in frames.values())
+        for other in others:
+            client = psi.client.CreateWithNewKey(True)
+            server = psi.server.CreateWithNewKey(True)
+            setup = server.CreateSetupMessage(1e-9, n, other, psi.DataStructure.RAW)
+            answer = server.ProcessRequest(client.CreateRequest(first))
+            assert len(client.GetIntersection(setup, answer)) == n - n // 5
+
+    return ours, peer
+
+
 # By name: what to fit with a share of the full size, and how often. None: in processes.
 CASES: dict[str, tuple[Callable[[float], Pair] | None, int]] = {
     "first": (None, 9),
@@ -142,7 +177,8 @@ CASES: dict[str, tuple[Callable[[float], Pair] | None, int]] = {
     "columns": (lambda share: pca(int(20_000 * share), 784, 10, 4, axis=1), 7),
     "large": (lambda share: pca(int(100_000 * share), 784, 10, 4, axis=1), 3),
     "cca": (cca, 7),
-    "sparse": (sparse, 1),
+    "sparse": (sparse, 3),
+    "match": (match, 3),
     "many": (lambda share: pca(int(40_000 * share), 50, 10, int(200 * share)), 5),
 }
 
