@@ -178,7 +178,7 @@ CASES: dict[str, tuple[Callable[[float], Pair] | None, int]] = {
     "large": (lambda share: pca(int(100_000 * share), 784, 10, 4, axis=1), 3),
     "cca": (cca, 7),
     "sparse": (sparse, 3),
-    "match": (match, 3),
+    "match": (match, 1),
     "many": (lambda share: pca(int(40_000 * share), 50, 10, int(200 * share)), 5),
 }
 

@@ -80,8 +80,8 @@ def test_a_discriminant_of_heart_disease():
     assert_allclose(found["test_score"], expected["test_score"], **CLOSE)
     costs, before = n_rounds(federation, before), len(federation.ledger)
     ours[1:].fit(filled, "num")
-    # One for the blocks, one for the sizes of the classes, one for the counts.
-    assert costs == n_rounds(federation, before) + 3
+    # Two for the blocks, one for the sizes of the classes, one for the counts.
+    assert costs == n_rounds(federation, before) + 4
 
 
 @pytest.mark.slow
@@ -124,7 +124,7 @@ def test_several_scores_of_a_pipeline_that_fills(follow):
             key = f"{side}_{name}"
             assert_allclose(found[key], expected[key], **CLOSE, err_msg=key)
     # One for the blocks, one for the sizes of the classes, one for counts and losses.
-    assert n_rounds(federation, before) == fit + 3
+    assert n_rounds(federation, before) == fit + 4 <= 3 * fit
     assert [type(model[-1]) for model in found["estimator"]] == [type(ours[-1])] * 5
 
 
