@@ -90,7 +90,7 @@ class _Finder:
     def find_spec(
         self,
         fullname: str,
-        path: Sequence[str] | None = None,
+        path: Any = None,  # of a namespace package it is no sequence
         target: ModuleType | None = None,
     ) -> ModuleSpec | None:
         if fullname not in IMPORTERS:

@@ -249,7 +249,7 @@ def _consistent(parts: Float[Array, "p b"]) -> Float[Array, "p f"]:
     return levels[-1]
 
 
-def _of_four(level: Float[Array, "p b"]) -> Float[Array, "p b"]:
+def _of_four(level: Float[Array, "p b"]) -> Float[Array, "p c"]:
     first, second, third, fourth = (level[:, i::_FANOUT] for i in range(_FANOUT))
     return (first + second) + (third + fourth)
 
