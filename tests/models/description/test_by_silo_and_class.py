@@ -315,7 +315,7 @@ def drawn(rng, c, m, v):
 def known_of_all(counts):
     """Return masks and sums of what the table of all silos, by class, shows."""
     c, _, v = counts.shape
-    groups, lines = withheld(counts.sum(axis=1).T, LEAST)
+    groups, lines = withheld(1.0 * counts.sum(axis=1).T, LEAST)
     for k, line in itertools.product(range(c), range(v)):
         if not groups[k]:
             yield np.s_[k, :, line]

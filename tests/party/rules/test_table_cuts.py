@@ -132,7 +132,7 @@ def test_rows_of_all_silos_are_no_fewer_than_the_silos_own():
     cuts.take_common(source, 5)
     assert cuts.common_sizes(source) == (20,) * 5
     with pytest.raises(Refusal, match="public_bound"):
-        cuts.take_sizes(source, [20] * 4 + [19] + [0] * 15)
+        cuts.take_sizes(source, [20.0] * 4 + [19.0] + [0.0] * 15)
 
 
 def test_a_version_that_nobody_asked_of_leaves_no_trace():

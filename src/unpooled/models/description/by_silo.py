@@ -130,7 +130,7 @@ def own_counts(X: Float[Array, "n p"]) -> dict[str, Any]:
     return {
         "values": values_of(X),
         "own_rows": np.array(float(len(X))),
-        "own_count": count,
+        "own_count": count.astype(float),
         "own_total": total,
     }
 
