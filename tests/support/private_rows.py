@@ -9,6 +9,7 @@ from unpooled import (
     partition_rows,
     simulate,
 )
+from unpooled.party.steps import add_noise
 
 P, K = 6, 2
 # So much that the noise is below what is compared.
@@ -23,3 +24,23 @@ def rows():
 
 def open_silos(rows, m=3, **options):
     return simulate(partition_rows(rows, m), policy=Policy.open(), **options)
+
+
+def without_noise(monkeypatch):
+    monkeypatch.setattr(
+        add_noise, "discrete_gaussian", lambda sigma, size: np.zeros(size, np.int64)
+    )
+
+
+def check_sensitivity(step, others, row, **public):
+    """Check that a row moves totals by no more than the step declares."""
+    without = step(others, **public)
+    with_it = step(np.vstack([others, row]), **public)
+    shares = 0.0
+    for name, declared in step.declared.items():
+        assert declared.noise is not None
+        moved = np.linalg.norm(with_it[name] - without[name])
+        assert moved <= declared.noise.sensitivity
+        assert (with_it[name] == np.rint(with_it[name])).all()
+        shares += declared.noise.share
+    assert shares == pytest.approx(1.0)

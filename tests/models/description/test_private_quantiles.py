@@ -12,7 +12,7 @@ from scipy.stats import norm
 from sklearn.pipeline import make_pipeline
 
 from chance import deviation
-from private_rows import open_silos
+from private_rows import check_sensitivity, open_silos, without_noise
 from unpooled import (
     PCA,
     GaussianPrivacy,
@@ -29,7 +29,6 @@ from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.models.description import private_quantiles
 from unpooled.models.description.private_quantiles import local_private_parts
 from unpooled.party.rules.policy import Policy
-from unpooled.party.steps import add_noise as noising
 from unpooled.protocol.bounds import LATTICE
 from unpooled.protocol.privacy_cost import spent
 from unpooled.protocol.refusal import Refusal
@@ -49,12 +48,6 @@ SHARES = [0.1, 0.25, 0.5, 0.75, 0.9]
 def made(n=3000, seed=7):
     rng = np.random.default_rng(seed)
     return CENTRE + UNIT * (0.5 * rng.standard_normal((n, P)) + 0.1)
-
-
-def without_noise(monkeypatch):
-    monkeypatch.setattr(
-        noising, "discrete_gaussian", lambda sigma, size: np.zeros(size, np.int64)
-    )
 
 
 def public():
@@ -164,17 +157,7 @@ def test_intervals_cover_the_quantiles_of_the_population(sd):
      np.array([0.0, np.nan, 1e300])],
 )  # fmt: skip
 def test_no_row_moves_counts_by_more_than_the_declared_sensitivity(row):
-    others, step = made(20), local_private_parts
-    without = step(others, **public())
-    with_it = step(np.vstack([others, row]), **public())
-    shares = 0.0
-    for name, declared in step.declared.items():
-        assert declared.noise is not None
-        moved = np.linalg.norm(with_it[name] - without[name])
-        assert moved <= declared.noise.sensitivity
-        assert (with_it[name] == np.rint(with_it[name])).all()
-        shares += declared.noise.share
-    assert shares == pytest.approx(1.0)
+    check_sensitivity(local_private_parts, made(20), row, **public())
 
 
 @pytest.mark.parametrize("p", [1, 3, 300])

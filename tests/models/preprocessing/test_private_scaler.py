@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 
 from chance import RARE, deviation
 from private_audit import DELTA, EPSILON, lower_epsilon, wrong_guesses
-from private_rows import open_silos
+from private_rows import check_sensitivity, open_silos, without_noise
 from unpooled import (
     PCA,
     GaussianPrivacy,
@@ -26,7 +26,6 @@ from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.models.preprocessing import private_moments as moments
 from unpooled.models.private_rows import in_units
 from unpooled.party.rules.policy import Policy
-from unpooled.party.steps import add_noise as noising
 from unpooled.protocol.bounds import LATTICE
 from unpooled.protocol.privacy_cost import spent
 from unpooled.protocol.refusal import Refusal
@@ -52,12 +51,6 @@ def made(n=3000, seed=7):
 @pytest.fixture(scope="module")
 def rows():
     return made()
-
-
-def without_noise(monkeypatch):
-    monkeypatch.setattr(
-        noising, "discrete_gaussian", lambda sigma, size: np.zeros(size, np.int64)
-    )
 
 
 def public(row_norm=NORM, unit=UNIT):
@@ -170,17 +163,7 @@ WORST = [
     "step", [moments.local_private_moments, moments.local_private_means]
 )
 def test_no_row_moves_totals_by_more_than_the_declared_sensitivity(step, row):
-    others = made(20)
-    without = step(others, **public())
-    with_it = step(np.vstack([others, row]), **public())
-    shares = 0.0
-    for name, declared in step.declared.items():
-        assert declared.noise is not None
-        moved = np.linalg.norm(with_it[name] - without[name])
-        assert moved <= declared.noise.sensitivity
-        assert (with_it[name] == np.rint(with_it[name])).all()
-        shares += declared.noise.share
-    assert shares == pytest.approx(1.0)
+    check_sensitivity(step, made(20), row, **public())
 
 
 def test_the_worst_row_uses_up_the_sensitivity():

@@ -34,30 +34,38 @@ def quantiles_exhibits(model: "Quantiles", columns: Sequence[str]) -> list[Exhib
         model.probabilities_.tolist(), model.quantiles_, model.errors_, strict=True
     ):
         head = f"{100 * probability:g} %"
-        key = f"quantile_{probability:g}".replace(".", "_").replace("-", "_")
+        key = _key(probability)
         exact[Column(head, "number", key)] = own
         cells = map(_cell, own.tolist(), errors.tolist())
         printed[Column(head, "figures", key)] = list(cells)
-    private = "privacy_" in vars(model)
-    ends = (
-        _PRIVATE
-        if private
-        else "The search went on to the values themselves."
-        if model.min_rows <= 1
-        else f"Each lies in a bracket with at least {model.min_rows} values, and is "
-        f"interpolated in it: the largest error is the width of a column’s widest "
-        f"bracket. What has fewer values at or beyond it is left empty."
-    )
     text = (
         f"Quantiles of each column over the rows of all silos, in the linear "
-        f"convention; missing cells are left out. {ends}"
+        f"convention; missing cells are left out. {_ends(model)}"
     )
     tables = [
         by_column("quantiles", model.columns_, exact | largest, place="files"),
         by_column("shown", model.columns_, printed | largest, place="pages"),
     ]
     shown = [Exhibit("Quantiles", text, tables)]
-    return [*shown, _intervals(model)] if private else shown
+    return [*shown, _intervals(model)] if "privacy_" in vars(model) else shown
+
+
+def _ends(model: "Quantiles") -> str:
+    """Return how close a quantile is to that of the pooled rows, and by which way."""
+    if "privacy_" in vars(model):
+        return _PRIVATE
+    if model.min_rows <= 1:
+        return "The search went on to the values themselves."
+    return (
+        f"Each lies in a bracket with at least {model.min_rows} values, and is "
+        f"interpolated in it: the largest error is the width of a column’s widest "
+        f"bracket. What has fewer values at or beyond it is left empty."
+    )
+
+
+def _key(probability: float) -> str:
+    """Return the name of a quantile's column in files."""
+    return f"quantile_{probability:g}".replace(".", "_").replace("-", "_")
 
 
 def _intervals(model: "Quantiles") -> Exhibit:
@@ -65,7 +73,7 @@ def _intervals(model: "Quantiles") -> Exhibit:
     low, high = vars(model)["intervals_"]
     cells = dict[Column, Any]()
     for i, q in enumerate(model.probabilities_.tolist()):
-        key = f"quantile_{q:g}".replace(".", "_").replace("-", "_")
+        key = _key(q)
         cells[Column(f"{100 * q:g} %, from", "number", f"{key}_from")] = low[i]
         cells[Column(f"{100 * q:g} %, to", "number", f"{key}_to")] = high[i]
     table = by_column("quantile_intervals", model.columns_, cells)
