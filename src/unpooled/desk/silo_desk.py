@@ -124,7 +124,7 @@ class Look:
 
     @property
     def waiting(self) -> list[StudyHistory]:
-        """The studies that wait, of those that are not over."""
+        """The studies that wait for an approval and have not ended."""
         every = self.studies.values()
         return [one for one in every if self.waits(one) and not one.is_over]
 

@@ -98,7 +98,7 @@ def far_columns(
     return N * mean**2 > (_RAW_RATIO - 1.0) * squares
 
 
-@one_thread()  # of which products with `mean` take a fifth of what two would spin for
+@one_thread()  # two would wait for each other longer than products with `mean` take
 def scatter_image(
     X: Rows, mean: Float[Array, " p"], V: Float[Array, "p l"], far: Bool[Array, " p"]
 ) -> Float[Array, "p l"]:

@@ -61,7 +61,7 @@ from unpooled.models.discriminant.classes import (
 from unpooled.protocol.bounds import Counts
 from unpooled.protocol.step import disclosed, kept, public, release, stays, summed
 
-# What a silo says of a class.
+# A silo's rows of a class: none, enough to show, or a small count.
 _NONE, _ENOUGH, _SMALL = 0.0, 1.0, 2.0
 
 _SHOWN = public("p", "which columns each silo shows by class")

@@ -76,7 +76,7 @@ def _coefficients(model: Any) -> Exhibit:
     table = Table.of("coefficients", cells, items="coefficients")
     tables = [table]
     if several:
-        # A line for each column, and of tests those that other programs print.
+        # A row for each column, with the tests that other programs print.
         tables = _by_class(column_names(model), names, functions, values)
         tables.append(replace(table, place="files"))
         if has_errors:
