@@ -1,6 +1,7 @@
 """Both ends of a benchmark job: the engine's own calls, and masked sums.
 
 They are installed at the benchmark's own server and silos only; see engine_rounds.py.
+The silos do not follow: what is summed belongs to no study.
 """
 
 import json
@@ -14,13 +15,14 @@ from nvflare.collab import collab
 
 from unpooled.coordinator.coordinator import Coordinator
 from unpooled.federation.nvflare.channel import NVFlareChannel
+from unpooled.federation.nvflare.engine_messages import packed, unpacked_piece
 from unpooled.federation.nvflare.jobs import NEWS
-from unpooled.federation.nvflare.silo_end import SiloEnd
+from unpooled.party.setup.silo_file import SiloFile
 from unpooled.protocol.step import release, summed
 from unpooled.secure.keys.roster import Roster
-from unpooled.study import Study
 from unpooled.study.job_messages import News
 from unpooled.study.server_job import federation_of
+from unpooled.study.study_file import StudyFile
 
 LARGE = 8_000_000  # numbers of eight bytes
 SMALL = 27  # numbers: a count, and two for each of 13 columns
@@ -56,17 +58,19 @@ def large(X):
 class MeasuredSilo:
     """A silo's door, and beside it the engine's bare calls."""
 
-    def __init__(self) -> None:
-        self._end = SiloEnd()
-
     @collab.init
     def open(self) -> None:
-        self._end.open()
+        path = collab.workspace.get_file_path_in_site_config("silo.toml")
+        self.party = SiloFile.from_file(Path(str(path))).party()
         numbers(LARGE)
 
     @collab.publish
     def answer(self, request: Any) -> Any:
-        return self._end.answer(request)
+        return packed(self.party.handle(unpacked_piece(request)))
+
+    @collab.publish
+    def alive(self) -> bool:
+        return True
 
     @collab.publish
     def bare_small(self, request: Any) -> Any:
@@ -101,7 +105,7 @@ class MeasuringCoordinator:
         return "done"
 
     def measured(self, kit: Path) -> dict[str, list[float]]:
-        study = Study.from_text(Path("measured.toml"), self.asked["text"])
+        study = StudyFile.from_text(Path("measured.toml"), self.asked["text"])
         parties = tuple(study.parties)
         roster = Roster.from_file(kit / "local" / "roster.toml")
         channel = NVFlareChannel(parties, 120.0)
