@@ -69,6 +69,7 @@ from unpooled.models.description.shown_table import (
     Totals,
     known_codes,
     places_of,
+    shown_columns,
 )
 from unpooled.models.discriminant.classes import (
     NAMES,
@@ -282,12 +283,7 @@ def found_categories(
     takes={**TOTALS, "least": LEAST, "n_categories": "size l"},
     settings=("fewest",),
     size=release("g", meaning="how many rows each group has"),
-    missing=release("g p", meaning="how many rows have no value, where it is shown"),
-    mean=release("g p", meaning="the mean of each column, where it is shown"),
-    variance=release("g p", meaning="the variance of each column, where it is shown"),
-    shown_cells=release(
-        "g l", meaning="how many rows have each category, where it is shown"
-    ),
+    **shown_columns("g", "l"),
 )
 def found_table(
     party: str,
