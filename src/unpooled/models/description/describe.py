@@ -548,14 +548,7 @@ class Describe(FederatedEstimator):
         units = units_of(self.decimals, names)
         check_choice("per_silo", self.per_silo, (False, True, "classes"))
         leader, texts = federation.parties[0], list(federation.categorical)
-        named = dict[str, list[str]]()
-        if texts:
-            text = federation.select(texts)
-            named = frequent_names.frequent_names(text, fewest, leader)
-            codes = frequent_names.codes_of_names(named)
-            step = frequent_names.category_places
-            places = text.derive(step, texts, codes=codes)
-            federation = federation.with_part(texts, places).select(names)
+        federation, named = _numbered(federation, fewest, leader)
         self.columns_ = list(names)
         self.categorical_ = self._categorical(names, texts)
         categorical = np.array([names.index(c) for c in self.categorical_], np.int64)
@@ -579,22 +572,7 @@ class Describe(FederatedEstimator):
             **{name: sums[name] for name in ("count", "total", "log_total")},
             **by_class,
         )
-        frequent = _rows_of_codes([])
-        if len(categorical) > len(texts):
-            found = federation.sum(
-                found_categories, cells=sums["cells"], fewest=fewest, leader=leader
-            )
-            frequent = _codes_of(found["frequent"])
-        elif texts:
-            frequent = _rows_of_codes([range(len(own)) for own in named.values()])
-        if federation.coordinator.planned and len(categorical):
-            frequent = _rows_of_codes(
-                [range(frequent_names.PLANNED)] * len(categorical)
-            )
-            federation.coordinator.notes.append(
-                "How many categories Describe shows depends on the data; the plan has "
-                "four for each column."
-            )
+        frequent = self._frequent(federation, named, sums["cells"], fewest)
         table = {name: sums[name] for name in ("rows", "count", "total", "cells")}
         table |= {
             "squares": squares["squares"],
@@ -605,8 +583,9 @@ class Describe(FederatedEstimator):
         places = places_of(frequent)
         # An array has an entry at least.
         n_categories = max(int(places.sum()), 1)
+        limited = {**table, "least": least}
         found = federation.sum(
-            found_table, **table, least=least, leader=leader, n_categories=n_categories
+            found_table, **limited, leader=leader, n_categories=n_categories
         )
         self.groups_, self.category_codes_ = groups, frequent
         self.categories_ = [
@@ -617,11 +596,10 @@ class Describe(FederatedEstimator):
         ]
         self._set_parts("", found["size"], found, places)
         if self.per_silo == "classes":
-            limited = {**table, "least": least}
             self._describe_classes_of_silos(federation, limited, by_class, places)
         elif self.per_silo:
             own = units if self.quartiles else None
-            self._describe_silos(federation, {**table, "least": least}, places, own)
+            self._describe_silos(federation, limited, places, own)
         self.p_value_ = np.full(len(names), np.nan)
         self.tests_ = [""] * len(names)
         if self.quartiles:
@@ -639,6 +617,42 @@ class Describe(FederatedEstimator):
             self._set_quartiles("", found)
         if not federation.coordinator.planned:
             self._compare_classes()
+
+    def _frequent(
+        self,
+        federation: Federation,
+        named: Mapping[str, Sequence[str]],
+        cells: Any,
+        fewest: int,
+    ) -> Int[Array, "s v"]:
+        """Return the codes of the categories that are shown.
+
+        Parameters
+        ----------
+        named : mapping of str to sequence of str
+            Names of these categories, of columns that are texts.
+        cells : Veiled
+            Counts of all codes.
+        fewest : int
+            The least count that is shown.
+        """
+        n_columns = len(self.categorical_)
+        if federation.coordinator.planned and n_columns:
+            federation.coordinator.notes.append(
+                "How many categories Describe shows depends on the data; the plan has "
+                "four for each column."
+            )
+        if n_columns > len(named):
+            leader = federation.parties[0]
+            found = federation.sum(
+                found_categories, cells=cells, fewest=fewest, leader=leader
+            )
+            codes = _codes_of(found["frequent"])
+        else:
+            codes = _rows_of_codes([range(len(own)) for own in named.values()])
+        if federation.coordinator.planned:
+            return _rows_of_codes([range(frequent_names.PLANNED)] * n_columns)
+        return codes
 
     def _classes(self, federation: Federation) -> tuple[dict[str, Any], list[str]]:
         """Return the arguments of steps by class, and the names of all groups."""
@@ -902,6 +916,23 @@ def describe(
         min_rows=min_rows,
         min_rows_per_class=min_rows_per_class,
     ).fit(federation)
+
+
+def _numbered(
+    federation: Federation, fewest: int, leader: str
+) -> tuple[Federation, dict[str, list[str]]]:
+    """Return a view with numbers for texts, and the names that they stand for.
+
+    Of each column of texts the names of frequent categories.
+    """
+    names, texts = federation.feature_names, list(federation.categorical)
+    if not texts:
+        return federation, {}
+    text = federation.select(texts)
+    named = frequent_names.frequent_names(text, fewest, leader)
+    codes = frequent_names.codes_of_names(named)
+    places = text.derive(frequent_names.category_places, texts, codes=codes)
+    return federation.with_part(texts, places).select(names), named
 
 
 def _rows_of(codes: Int[Array, " n"], classes: Int[Array, "c w"]) -> list[Any]:
