@@ -235,18 +235,18 @@ def _log(
         # What SQLite has not yet moved into the file itself.
         if (beside := log.with_name(f"{log.name}-wal")).exists():
             shutil.copy(beside, copy.with_name(f"{copy.name}-wal"))
-        journal = AuditLog(copy)
+        audit_log = AuditLog(copy)
         try:
-            party = _silo_of(journal, state)
+            party = _silo_of(audit_log, state)
             # Other studies are in it, too, from times when the silo had another key.
-            journal.verify(None if roster is None else trusted_keys(roster)[party])
-            missing = journal.check_against(ledger, party)
-            delivered = dict(journal.study(state.study).models)
+            audit_log.verify(None if roster is None else trusted_keys(roster)[party])
+            missing = audit_log.check_against(ledger, party)
+            delivered = dict(audit_log.study(state.study).models)
         except StudyError as wrong:
             # By the name under which it was given.
             raise StudyError(str(wrong).replace(str(copy), str(log))) from wrong
         finally:
-            journal.close()
+            audit_log.close()
     if missing:
         raise StudyError(
             f"The ledger lacks {missing} of the lines that {party} has of this study: "
@@ -259,8 +259,8 @@ def _log(
     )
 
 
-def _silo_of(journal: AuditLog, state: RunState) -> str:
-    for line in journal.ledger(state.study):
+def _silo_of(audit_log: AuditLog, state: RunState) -> str:
+    for line in audit_log.ledger(state.study):
         for party in line.seals:
             return party
     raise StudyError(f"This log has no line of the study {state.study}.")
