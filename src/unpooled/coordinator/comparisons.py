@@ -83,7 +83,7 @@ def computed_for(n_parties: int) -> str:
 @final
 @dataclass(frozen=True, eq=False)
 class ComparisonOutcome:
-    """What a batch of comparisons, or another joint computation, gave.
+    """The result of a batch of comparisons, or of another joint computation.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Whether a silo is fit for the next study: server, certificate, log, disk."""
+"""Checks of a silo before its next study: server, certificate, log, disk."""
 
 import shutil
 from contextlib import suppress

@@ -293,7 +293,7 @@ class SiloDesk:
 @final
 @dataclass(frozen=True)
 class _Asked:
-    """What a page shows of a study that waits; without a plan, why there is none."""
+    """Contents of the page about a study that waits; `problem` stands for a plan."""
 
     announced: Announced | None
     problem: str

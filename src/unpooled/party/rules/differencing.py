@@ -66,7 +66,7 @@ class DifferencingRules:
     def check(self, asked: AskedStep, parties: tuple[str, ...]) -> None:
         """Refuse a step that, with earlier answers, gives a few rows or one party.
 
-        Where few cells are missing the view of the step is told how they were filled.
+        Where few cells are missing, the step's view is given their earlier fillings.
         """
         view = asked.view
         self.check_parties(view, parties)
@@ -94,7 +94,7 @@ class DifferencingRules:
                 raise Refusal("allow_roster_change")
 
     def foresee(self, step: Step, view: View, planned: Sequence[Sequence[str]]) -> None:
-        """Refuse a planned step for what it reads, whatever numbers are fitted.
+        """Refuse a planned step for its rows and columns, whatever numbers are fitted.
 
         Parameters
         ----------
