@@ -103,7 +103,7 @@ def audit(
     check("Keys", lambda: _keys(ledger, roster, state))
     check("State", lambda: _state(path, state, ledger))
     if check("Models", lambda: _models(path, state)):
-        check("Report", lambda: _report(path, state))
+        check("Report", lambda: _report(path))
     for log in logs:
         check(f"Log {log}", lambda log=log: _log(log, path, state, ledger, roster))
     return checks
@@ -200,7 +200,7 @@ def _listed(steps: Sequence[tuple[str, str]]) -> str:
     return ", ".join(f"{name} ({model})" for name, model in steps) or "none"
 
 
-def _report(path: Path, state: RunState) -> str:
+def _report(path: Path) -> str:
     file = path / "report.html"
     if not file.exists():
         return "There is none."
