@@ -9,7 +9,8 @@ from matched_people import people, silos_of
 from unpooled.data.sources.open_source import open_source
 from unpooled.errors import ReleaseRefusedError
 from unpooled.federation.matching import agree_on_rows
-from unpooled.models.pca.private import local_private, on_lattice
+from unpooled.models.pca.private import local_private
+from unpooled.models.private_rows import on_lattice
 from unpooled.party.party import Party
 from unpooled.protocol.bounds import LATTICE
 from unpooled.protocol.refusal import Refusal

@@ -49,7 +49,7 @@ def show_silo(console: Console, silo: SiloFile) -> None:
         f"Silo {silo.name}",
         "Shown here only: none of this leaves the silo.",
         Text(f"{counted(n, 'row')} in {_place(silo)}{_chosen(silo, rows)}"),
-        _columns(rows, rules, missing, n),
+        _columns(rows, rules, missing),
     )
     if rows.label is not None:
         console.print(Text(f"Label {printable(rows.label)}: {_classes(classes)}"))
@@ -174,7 +174,7 @@ def _counted(rows: Table) -> tuple[np.ndarray, Counter[Any]]:
     return missing, classes
 
 
-def _columns(rows: Table, rules: Policy, missing: np.ndarray, n: int) -> Grid:
+def _columns(rows: Table, rules: Policy, missing: np.ndarray) -> Grid:
     grid = table("column", "missing", "studies may read it", right=("missing",))
     for name, absent in zip(rows.columns, missing.tolist(), strict=True):
         allowed = rules.allows_column(name)

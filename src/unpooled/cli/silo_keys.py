@@ -35,7 +35,7 @@ def unpin(name: Name, kit: Kit = Path()) -> None:
     from unpooled.party.setup.pinning import unpin as remove
 
     file = _roster_of(kit)
-    _check_is_another(kit, name, file)
+    _check_is_another(kit, name)
     roster = remove(file, name)
     say(f"Removed {name}; its key is revoked here. Left: {', '.join(roster)}.")
     say_fingerprint(roster.digest())
@@ -98,7 +98,7 @@ def say_fingerprint(digest: str) -> None:
     say(f"The digest that they stand for: {digest}")
 
 
-def _check_is_another(kit: Path, name: str, roster: Path) -> None:
+def _check_is_another(kit: Path, name: str) -> None:
     """Raise a `StudyError` where a silo would revoke the key that it signs with."""
     from unpooled.errors import StudyError
     from unpooled.party.setup.silo_file import SiloFile

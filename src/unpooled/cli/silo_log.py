@@ -27,7 +27,7 @@ _DECISIONS = {
 
 def show_log(
     console: Console,
-    journal: AuditLog,
+    audit_log: AuditLog,
     study: str | None,
     policy: Policy,
     *,
@@ -37,8 +37,8 @@ def show_log(
 
     `decides` says whether a person must approve each study at this silo.
     """
-    entries = journal.entries()
-    names = [name for name in journal.studies() if study in (None, name)]
+    entries = audit_log.entries()
+    names = [name for name in audit_log.studies() if study in (None, name)]
     if not names:
         console.print("The log has no entries yet." if study is None else
                       f"The log has no entries of {printable(study)}.")  # fmt: skip
@@ -46,7 +46,7 @@ def show_log(
         of_study = [entry for entry in entries if entry.study == name]
         lines = [e.record for e in of_study if e.kind == "line" and _left(e.record)]
         rounds = sum(entry.kind == "round" for entry in of_study)
-        decision = _DECISIONS.get(journal.study(name).approval, "") if decides else ""
+        decision = _DECISIONS.get(audit_log.study(name).approval, "") if decides else ""
         bytes_out = size(sum(line["bytes"] for line in lines))
         part(
             console,
@@ -55,8 +55,8 @@ def show_log(
             f"{bytes_out}.{decision}",
             _events(of_study),
         )
-    opened, days = journal.state().opened, policy.refusal_period_days
-    refusals = len(journal.state().refusals.rules(now(), days))
+    opened, days = audit_log.state().opened, policy.refusal_period_days
+    refusals = len(audit_log.state().refusals.rules(now(), days))
     part(
         console,
         "All studies",

@@ -59,10 +59,10 @@ def log(
     from unpooled.ledger import Ledger
     from unpooled.party.setup.pinning import trusted_keys
 
-    silo, journal = _with_log(kit)
+    silo, audit_log = _with_log(kit)
     if reset_refusals:
-        journal.pardoned(getpass.getuser())
-    show_log(console(), journal, study, silo.rules(), decides=silo.approval != "none")
+        audit_log.pardoned(getpass.getuser())
+    show_log(console(), audit_log, study, silo.rules(), decides=silo.approval != "none")
     if not (verify or against):
         return
     # The public keys that are pinned: the person who checks may have no private one.
@@ -73,12 +73,12 @@ def log(
             f"{silo.roster} does not have {silo.name}, so that no key is known that "
             f"signed this log. Pin its public line, or give its key: --former-key HEX."
         )
-    journal.verify(keys)
-    say(f"Verified: {len(journal.entries())} entries, none altered, all signed.")
+    audit_log.verify(keys)
+    say(f"Verified: {len(audit_log.entries())} entries, none altered, all signed.")
     if against is not None:
         ledger = Ledger.from_json(read_text(against))
         _verify_ledger(ledger, trusted | {silo.name: tuple(keys)})
-        missing = journal.check_against(ledger, silo.name) or "none"
+        missing = audit_log.check_against(ledger, silo.name) or "none"
         say(f"{against} agrees with this log, and lacks {missing} of its lines.")
 
 
@@ -87,10 +87,10 @@ def approve(study: StudyName, yes: Yes = False, kit: Kit = Path()) -> None:
     from unpooled.cli.silo_log import show_announced
     from unpooled.study.announcement import read_announced
 
-    silo, journal = _with_log(kit)
-    text = journal.study(study).text
+    silo, audit_log = _with_log(kit)
+    text = audit_log.study(study).text
     if not text:
-        raise _unknown(study, journal)
+        raise _unknown(study, audit_log)
     announced = read_announced(silo.party(), study, text, silo.pinned())
     show_announced(console(), study, text, announced)
     if not yes:
@@ -100,19 +100,19 @@ def approve(study: StudyName, yes: Yes = False, kit: Kit = Path()) -> None:
             )
         if not typer.confirm("Approve?"):
             raise typer.Exit(1)
-    if journal.study(study).text != text:
+    if audit_log.study(study).text != text:
         raise StudyError(
             f"{study} was announced again meanwhile, with another text. "
             f"Run the command again."
         )
-    journal.decided(study, approved=True, steps=announced.steps, by=getpass.getuser())
+    audit_log.decided(study, approved=True, steps=announced.steps, by=getpass.getuser())
     say(f"Approved: {study} may run {', '.join(announced.steps)}.")
 
 
 def deny(study: StudyName, kit: Kit = Path()) -> None:
     """Keep this silo out of a study, also while the study runs."""
-    silo, journal = _with_log(kit)
-    journal.decided(study, approved=False, by=getpass.getuser())
+    silo, audit_log = _with_log(kit)
+    audit_log.decided(study, approved=False, by=getpass.getuser())
     say(f"Denied: this silo does not take part in {study}.")
     if silo.approval == "none":
         say('It has no effect while silo.toml has approval = "none".')
@@ -125,21 +125,21 @@ def forget(study: StudyName, yes: Yes = False, kit: Kit = Path()) -> None:
     """
     from unpooled.party.memory.studies import MODEL_SUFFIX, forget_kept
 
-    silo, journal = _with_log(kit)
-    if study not in journal.studies():
-        raise _unknown(study, journal)
+    silo, audit_log = _with_log(kit)
+    if study not in audit_log.studies():
+        raise _unknown(study, audit_log)
     files = sorted((silo.models / study).glob(f"*{MODEL_SUFFIX}"))
     if not yes and sys.stdin.isatty():
         question = f"Forget {study}, with {counted(len(files), 'model file')}?"
         if not typer.confirm(question):
             raise typer.Exit(1)
     # The log comes first: a running process must not use files that are being deleted.
-    journal.forgotten(study, [path.stem for path in files])
+    audit_log.forgotten(study, [path.stem for path in files])
     for path in files:
         path.unlink(missing_ok=True)
     if files:
         (silo.models / study).rmdir()
-    forget_kept(journal, study, silo.results)
+    forget_kept(audit_log, study, silo.results)
     say(
         f"Forgot {study}: {counted(len(files), 'model file')} and the arrays that its "
         f"steps kept are deleted. The log stays."
@@ -203,11 +203,11 @@ def _model_file(silo: "SiloFile", model: str) -> Path:
     study, _, name = model.partition("/")
     delivered: dict[str, str] = {}
     if silo.audit.exists():
-        journal = AuditLog(silo.audit)
+        audit_log = AuditLog(silo.audit)
         delivered = {
             f"{known}/{model_name}": sha
-            for known in journal.studies()
-            for model_name, sha in journal.study(known).models.items()
+            for known in audit_log.studies()
+            for model_name, sha in audit_log.study(known).models.items()
         }
     if model in delivered:
         path = silo.models / study / f"{name}{MODEL_SUFFIX}"
@@ -241,8 +241,8 @@ def _verify_ledger(ledger: "Ledger", trusted: dict[str, tuple[bytes, ...]]) -> N
     ledger.verify(trusted)
 
 
-def _unknown(study: str, journal: "AuditLog") -> StudyError:
-    known = ", ".join(journal.studies()) or "none"
+def _unknown(study: str, audit_log: "AuditLog") -> StudyError:
+    known = ", ".join(audit_log.studies()) or "none"
     return StudyError(
         f"No study {study} was announced to this silo. Announced studies: {known}."
     )

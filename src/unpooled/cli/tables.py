@@ -188,7 +188,7 @@ def _ends(plan: Plan) -> list[RenderableType]:
 
 
 def _refusals(plan: Plan) -> list[RenderableType]:
-    """Return a paragraph for each rule: what it says, who refuses what by it."""
+    """Return a paragraph for each rule: its sentence, and who refuses what by it."""
     paragraphs: list[RenderableType] = []
     for rule in dict.fromkeys(rule for _, _, rule in plan.refusals):
         sentence, remedy = RULES.get(rule, (rule, ""))

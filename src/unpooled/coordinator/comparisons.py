@@ -53,15 +53,15 @@ def computing_parties(roster: Roster, allow_coordinator_party: bool) -> tuple[st
 
 
 def note_computing(
-    notes: list[str], members: tuple[str, ...], parties: tuple[str, ...]
+    notes: list[str], committee: tuple[str, ...], parties: tuple[str, ...]
 ) -> None:
     """Add a sentence on who computes, once; none where all parties do."""
     note = ""
-    if COORDINATOR in members:
+    if COORDINATOR in committee:
         note = computed_for(len(parties)).strip()
-    elif len(members) < len(parties):
+    elif len(committee) < len(parties):
         note = (
-            f"Comparisons are computed by the committee {', '.join(members)}, which "
+            f"Comparisons are computed by the committee {', '.join(committee)}, which "
             f"the silos' rosters pin; the others hand it shares."
         )
     if note not in ("", *notes):
@@ -83,7 +83,7 @@ def computed_for(n_parties: int) -> str:
 @final
 @dataclass(frozen=True, eq=False)
 class ComparisonOutcome:
-    """What a batch of comparisons, or another joint computation, gave.
+    """The result of a batch of comparisons, or of another joint computation.
 
     Attributes
     ----------
@@ -112,7 +112,7 @@ class Comparisons:
 
     Parameters
     ----------
-    members : tuple of str
+    committee : tuple of str
         The computing parties, of `computing_parties`.
     send : callable
         Sends parties a message and returns their replies.
@@ -125,21 +125,21 @@ class Comparisons:
 
     def __init__(
         self,
-        members: tuple[str, ...],
+        committee: tuple[str, ...],
         *,
         send: Send,
         channel: Channel,
         study: str,
         session: str,
     ) -> None:
-        self._silos = tuple(party for party in members if party != COORDINATOR)
+        self._silos = tuple(party for party in committee if party != COORDINATOR)
         self._send, self._channel = send, channel
         self._third: ComputingParty | None = None
-        self._members, self._study, self._session = members, study, session
+        self._committee, self._study, self._session = committee, study, session
 
     def begin(self) -> None:
         """Have every computing party start its process, and test the processes."""
-        declared = COORDINATOR in self._members
+        declared = COORDINATOR in self._committee
         offers = self._exchange({"kind": "offer computing", "coordinator": declared})
         ports = {party: reply.header["port"] for party, reply in offers.items()}
         sealed = {party: reply.header["sealed"] for party, reply in offers.items()}
@@ -195,7 +195,7 @@ class Comparisons:
         words = _common_words(replies, computation.forms(shapes))
         exchanged, sent = _rounds_and_bytes(replies)
         # A batch of comparisons has a round for each message between processes.
-        several = computation.rounds(len(self._members)) > 1
+        several = computation.rounds(len(self._committee)) > 1
         rounds = exchanged if several else 1
         records = [
             RoundRecord(
@@ -235,7 +235,7 @@ class Comparisons:
         here = self._study, self._session
         carry = self._channel.carry and partial(self._channel.carry, here)
         # Its zeros need no masks.
-        who = COORDINATOR, self._members, self._members
+        who = COORDINATOR, self._committee, self._committee
         third = ComputingParty(*who, keys, carry, masked_with=())
         self._channel.deliver = lambda peer, session, message: (
             third.carried(peer, message) if session == here else None
@@ -247,7 +247,7 @@ class Comparisons:
         shares = {
             party: reply.header["shares"]
             for party, reply in released.items()
-            if party not in self._members
+            if party not in self._committee
         }
         if shares:
             self._exchange({"kind": "shares", "shares": shares})

@@ -317,12 +317,12 @@ class Coordinator(RoundRunner):
         """Have the parties start their computing processes, once in a session."""
         if self._comparisons is not None:
             return
-        members = computing_parties(self.roster, allow_coordinator_party)
-        note_computing(self.notes, members, self.parties)
+        committee = computing_parties(self.roster, allow_coordinator_party)
+        note_computing(self.notes, committee, self.parties)
         if not self._session:
             self._join()
         self._comparisons = Comparisons(
-            members,
+            committee,
             send=self.send,
             channel=self.channel,
             study=self.study,

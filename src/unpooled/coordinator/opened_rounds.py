@@ -1,4 +1,4 @@
-"""What the coordinator sends to silos that follow: calls, and what rounds gave.
+"""Calls and opened rounds, which the coordinator sends to silos that follow.
 
     fit begins      the call                           with its first request
     round r         words of the totals, sealed sums   with request r + 1, beside the

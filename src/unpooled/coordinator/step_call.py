@@ -1,4 +1,4 @@
-"""What a federation needs of whatever runs its rounds: the coordinator, or a dry run.
+"""The interface of whatever runs a federation's rounds: the coordinator, or a dry run.
 
 A `StepCall` is what an estimator's verb asks for; a `RoundRunner` carries it out at
 every party and returns totals; a `RoundRecord` is what that cost.
@@ -251,7 +251,7 @@ class RoundRunner(abc.ABC):
 
 
 class RunnerOver(RoundRunner):
-    """Passes on to another runner what it does not do itself."""
+    """A runner that leaves to another one whatever it does not define itself."""
 
     _runner: RoundRunner
 

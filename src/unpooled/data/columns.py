@@ -12,14 +12,16 @@ from unpooled.errors import DataError
 
 # Names under which pandas writes its row index into Parquet and Arrow tables.
 ROW_INDEX = re.compile(r"__index_level_\d+__")
+# Names that a message has at most.
+_LISTED = 12
 
 
-def listing(names: Collection[str], limit: int = 12) -> str:
-    """Return quoted names for a message; beyond `limit`, the number of the rest."""
+def listing(names: Collection[str]) -> str:
+    """Return quoted names for a message; beyond a dozen, the number of the rest."""
     quoted = [repr(name) for name in names]
-    if len(quoted) <= limit:
+    if len(quoted) <= _LISTED:
         return ", ".join(quoted)
-    return f"{', '.join(quoted[:limit])} and {len(quoted) - limit} more"
+    return f"{', '.join(quoted[:_LISTED])} and {len(quoted) - _LISTED} more"
 
 
 def check_known(names: Sequence[str], known: Collection[str], source: str) -> None:

@@ -1,4 +1,4 @@
-"""Pages on this machine for those who decide about studies, without a terminal.
+"""Local pages for people who decide about studies, without a terminal.
 
 The desk of a silo (`silo_desk`) and that of the coordinator (`coordinator_desk`) are
 opened in one browser by a one-time link (`door`). What they show comes from the silo's

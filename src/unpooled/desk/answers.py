@@ -21,7 +21,7 @@ Models = Mapping[str, Sequence[tuple[str, Any]]]
 @final
 @dataclass(frozen=True)
 class Line:
-    """What is said about one study.
+    """A paragraph about one study.
 
     Attributes
     ----------

@@ -52,12 +52,12 @@ _FILES = (
 @final
 @dataclass(frozen=True)
 class AtServer:
-    """What the server said.
+    """The server's answer: connected silos, and jobs.
 
     Attributes
     ----------
     problem : str
-        Why it said nothing; empty where it did.
+        Why there is no answer; empty where there is one.
     silos : sequence of str
         Those that are connected.
     jobs : sequence of mapping
@@ -86,7 +86,7 @@ class RunOnDisk:
 
     @property
     def progress(self) -> str:
-        """How far it is."""
+        """The number of finished steps and the next round, in words."""
         if self.place is None:
             return self.problem
         state = self.place.state

@@ -1,4 +1,4 @@
-"""Who may open a desk: the one browser that has the link of its start.
+"""Access to a desk, for the one browser that has the link of its start.
 
     every request     the host is this machine's name     else 400 (DNS rebinding)
     /open?token=...   the first time: sets the session    else 403

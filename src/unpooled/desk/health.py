@@ -1,4 +1,4 @@
-"""Whether a silo is fit for the next study: server, certificate, log, disk."""
+"""Checks of a silo before its next study: server, certificate, log, disk."""
 
 import shutil
 from contextlib import suppress
@@ -48,10 +48,10 @@ def log_finding(silo: SiloFile) -> Finding:
         return Finding(what, "There is no log yet: this silo took part in no study.")
     try:
         # The keys that are pinned: who looks here may not have the private one.
-        journal = AuditLog(silo.audit)
-        journal.verify(trusted_keys(silo.roster)[silo.name])
-        n = len(journal.entries())
-        journal.close()
+        audit_log = AuditLog(silo.audit)
+        audit_log.verify(trusted_keys(silo.roster)[silo.name])
+        n = len(audit_log.entries())
+        audit_log.close()
     except (UnpooledError, KeyError) as wrong:
         text = "the roster lacks this silo" if isinstance(wrong, KeyError) else wrong
         return Finding(what, f"Not intact: {text}", good=False)

@@ -1,4 +1,4 @@
-"""What a silo's audit log says of each study: asked, decided, left, refused.
+"""History of each study in a silo's audit log: texts, decisions, releases, refusals.
 
 Everything is read from the entries of the log, in their order: a page shows what the
 log has, and nothing that somebody remembers.
@@ -23,7 +23,7 @@ from unpooled.study.announcement import Stated, stated
 @final
 @dataclass(frozen=True)
 class Decision:
-    """What a person decided about a text.
+    """A person's decision about an announced text.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Refused:
 
     @property
     def sentence(self) -> str:
-        """What the rule found."""
+        """The rule's sentence, without its remedy."""
         return RULES.get(self.rule, (self.rule, ""))[0]
 
 
@@ -117,7 +117,7 @@ class StudyHistory:
 
     @cached_property
     def says(self) -> Stated | None:
-        """What the present text says; None where it is no study's text."""
+        """The content of the present text; None if it is not a study's."""
         try:
             return stated(self.name, self.text)
         except Exception:
@@ -127,7 +127,7 @@ class StudyHistory:
 
     @cached_property
     def decisions(self) -> list[Decision]:
-        """What people decided, oldest first."""
+        """All decisions, oldest first."""
         return [
             Decision(
                 entry.time,
@@ -148,7 +148,7 @@ class StudyHistory:
 
     @cached_property
     def refusals(self) -> list[Refused]:
-        """What this silo refused."""
+        """The requests that this silo refused."""
         return [refused_of(entry) for entry in self._of("refused")]
 
     @property
@@ -184,12 +184,12 @@ class StudyHistory:
 
     @property
     def left(self) -> list[Release]:
-        """The lines of what left."""
+        """The lines of arrays that left."""
         return [x for x in self.lines if x.leaves]
 
     @property
     def n_bytes(self) -> int:
-        """How many bytes left."""
+        """Size of the arrays that left, in bytes."""
         return sum(line.bytes for line in self.left)
 
     @property

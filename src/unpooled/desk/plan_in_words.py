@@ -48,7 +48,7 @@ _ROUTES = {
 @final
 @dataclass(frozen=True)
 class Route:
-    """Where some of the arrays go.
+    """Arrays that the same ends would see.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class Route:
 
     @property
     def amount(self) -> str:
-        """How much it is."""
+        """Number of arrays, and of numbers in them, in words."""
         numbers = sum(map(_numbers, self.lines))
         return f"{counted(len(self.lines), 'array')}, {counted(numbers, 'number')}"
 

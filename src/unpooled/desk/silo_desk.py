@@ -97,9 +97,9 @@ class Look:
         problem, entries, state = "", list[Entry](), AuditState()
         try:
             # Without a log one is kept in memory: to look makes no file.
-            journal = AuditLog(silo.audit if silo.audit.exists() else None)
-            entries, state = journal.entries(), journal.state()
-            journal.close()
+            audit_log = AuditLog(silo.audit if silo.audit.exists() else None)
+            entries, state = audit_log.entries(), audit_log.state()
+            audit_log.close()
         except StudyError as wrong:
             problem = str(wrong)
         found = histories(silo.name, entries, state)
@@ -241,9 +241,9 @@ class SiloDesk:
                 steps = _announced(look, one).steps
             except UnpooledError as why:
                 return self._study(request, f"Nothing was written. {why}", 400)
-        journal = AuditLog(look.silo.audit, max_pages=look.silo.audit_pages)
+        audit_log = AuditLog(look.silo.audit, max_pages=look.silo.audit_pages)
         try:
-            journal.decided(
+            audit_log.decided(
                 one.name,
                 approved=approved,
                 steps=steps,
@@ -253,7 +253,7 @@ class SiloDesk:
                 text=one.text,
             )
         finally:
-            journal.close()
+            audit_log.close()
         return RedirectResponse(f"/studies/{one.key}", 303)
 
     def _file(self, request: Request) -> Response:
@@ -293,7 +293,7 @@ class SiloDesk:
 @final
 @dataclass(frozen=True)
 class _Asked:
-    """What a page shows of a study that waits; without a plan, why there is none."""
+    """Contents of the page about a study that waits; `problem` stands for a plan."""
 
     announced: Announced | None
     problem: str

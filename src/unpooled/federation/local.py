@@ -125,7 +125,7 @@ def simulate(
         numeric; the message names silo and column. When ids occur twice or are
         missing, or no id is common.
     """
-    federation, members = in_one_process(
+    federation, silos = in_one_process(
         parties,
         partition=partition,
         label=label,
@@ -143,7 +143,7 @@ def simulate(
         categorical=categorical,
     )
     agree_on_rows(federation)
-    note_common_rows(federation, members)
+    note_common_rows(federation, silos)
     assert isinstance(federation.coordinator, Coordinator)
     CallProgress(federation.coordinator, verbose)
     return federation
@@ -197,7 +197,7 @@ def in_one_process(
     layout = _layout(tables, partition, how_to_match(partition, ids, aligned))
     identities = {name: Identity() for name in tables}
     roster = _roster(identities)
-    members = {
+    silos = {
         name: Party(
             name,
             table,
@@ -216,10 +216,10 @@ def in_one_process(
         # As silos that follow find it in the totals.
         rows = {name: table.n_rows for name, table in tables.items()}
         pooled = functools.lru_cache(lambda names: sum(rows[name] for name in names))
-        for member in members.values():
-            member.simulated_rows = pooled
+        for silo in silos.values():
+            silo.simulated_rows = pooled
     coordinator = Coordinator(
-        LocalChannel({name: member.handle for name, member in members.items()}),
+        LocalChannel({name: silo.handle for name, silo in silos.items()}),
         roster,
         study=study or f"study-{secrets.token_hex(4)}",
         protection=secure_sum,
@@ -228,11 +228,11 @@ def in_one_process(
         partition=partition,
         follows=follow,
     )
-    coordinator.explain = lambda party, rule: members[party].explained.get(rule, "")
+    coordinator.explain = lambda party, rule: silos[party].explained.get(rule, "")
     coordinator.simulated_carried = lambda: {
         name: columns
-        for name, member in members.items()
-        if (columns := member.noteworthy_columns)
+        for name, silo in silos.items()
+        if (columns := silo.noteworthy_columns)
     }
     coordinator.policies = {name: rules.as_dict() for name, rules in policies.items()}
     federation = Federation(
@@ -242,18 +242,18 @@ def in_one_process(
         label=label,
         random_state=random_state,
     )
-    return federation, members
+    return federation, silos
 
 
-def note_common_rows(federation: Federation, members: Mapping[str, Party]) -> None:
+def note_common_rows(federation: Federation, silos: Mapping[str, Party]) -> None:
     """Set `Layout.rows_of` to the common rows of parties that matched theirs.
 
     Only possible in one process: a silo's rows in the common order never leave it.
     """
     rows_of = {
         name: rows
-        for name, member in members.items()
-        if (rows := member.aligned_rows.common_rows(federation.coordinator.study))
+        for name, silo in silos.items()
+        if (rows := silo.aligned_rows.common_rows(federation.coordinator.study))
         is not None
     }
     federation.layout = replace(federation.layout, rows_of=rows_of)

@@ -101,7 +101,7 @@ class LockStep:
 @final
 @dataclass(eq=False)
 class _Memory:
-    """What was opened in this session, while the silos keep what it was made of.
+    """Totals opened in this session, while silos keep the arrays that they follow from.
 
     Attributes
     ----------

@@ -10,7 +10,8 @@ entries are at most 1, L, L² and L²: ``Σ y_j⁴ <= (Σ y_j²)²``, and ``‖y
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, final
 
 import numpy as np
 
@@ -63,6 +64,48 @@ def noisy(
 def noisy_count(share: float) -> Declared:
     """Declare the number of rows, with noise."""
     return noisy("", 0, share, "sample size (number of rows), with noise")
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Clipping:
+    """The public numbers of a step with noise: how rows are clipped, and the cost.
+
+    Attributes
+    ----------
+    centre : (p,) array
+        The point that is subtracted from all rows.
+    row_norm : float
+        The norm that rows are clipped to about it.
+    epsilon, delta : float
+        Of the whole fit. A step that takes a `share` spends that part of their ρ.
+    """
+
+    centre: Float[Array, " p"]
+    row_norm: float
+    epsilon: float
+    delta: float
+
+    @classmethod
+    def of(cls, privacy: GaussianPrivacy, centre: Float[Array, " p"]) -> "Clipping":
+        """Return the numbers of a fit's first round, about a public centre."""
+        return cls(centre, privacy.row_norm, privacy.epsilon, privacy.delta)
+
+    @property
+    def rho(self) -> float:
+        """The cost of the whole fit."""
+        return rho_of(self.epsilon, self.delta)
+
+    def rows(self, X: Float[Array, "n p"]) -> Float[Array, "n p"]:
+        """Return clipped rows of whole numbers, see `on_lattice`."""
+        return on_lattice(X, self.centre, self.row_norm)
+
+    def rows_in_units(
+        self, X: Float[Array, "n p"], unit: Float[Array, " p"]
+    ) -> Float[Array, "n p"]:
+        """Return rows of whole numbers, clipped in public units of the columns."""
+        Z = in_units(X, self.centre, unit)
+        return on_lattice(Z, np.zeros(len(unit)), self.row_norm)
 
 
 def on_lattice(

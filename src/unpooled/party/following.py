@@ -52,7 +52,7 @@ FOLLOWED, SEARCHED = "followed", "searched"
 @final
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a call that was followed to its end gave.
+    """The outcome of a call that was followed to its end.
 
     Attributes
     ----------

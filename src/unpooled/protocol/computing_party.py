@@ -194,17 +194,17 @@ class ComputingParty:
         if self._computation is not None:
             # One tunnel for a session: its messages' numbers are never used again.
             raise Refusal("replayed")
-        members = self._committee
-        if not members:
+        committee = self._committee
+        if not committee:
             raise Refusal("committee")
-        if len(members) < FEWEST_COMPUTING:
+        if len(committee) < FEWEST_COMPUTING:
             raise Refusal("two_parties")
-        if self._party not in members:
+        if self._party not in committee:
             raise Refusal("out_of_order")
-        computation = Computation(members.index(self._party), len(members))
+        computation = Computation(committee.index(self._party), len(committee))
         self._computation = computation
         if self._carry is not None:
-            about = self._party, members, self._keys, computation.port
+            about = self._party, committee, self._keys, computation.port
             self._tunnel = Tunnel(*about, self._carry, computation.kill)
         sealed = {
             peer: seal_for(
@@ -212,7 +212,7 @@ class ComputingParty:
                 computation.certificate,
                 _about("certificate", self._party, peer),
             ).hex()
-            for peer in members
+            for peer in committee
             if peer != self._party
         }
         return {"port": computation.port, "sealed": sealed}

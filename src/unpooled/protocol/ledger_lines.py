@@ -212,8 +212,8 @@ def lines_of_all(
         own = party if request.topology or inboxes else ""
         alike.setdefault((own, *sorted(party_sizes.items())), []).append(party)
     written = []
-    for members in alike.values():
-        first = members[0]
+    for group in alike.values():
+        first = group[0]
         of_first = replace(request, inbox=inboxes.get(first, {}))
         written.append(
             ledger_lines(
@@ -223,11 +223,11 @@ def lines_of_all(
     merged: Lines = []
     for same in zip(*written, strict=True):
         behind: dict[tuple[Any, ...], set[str]] = {}
-        for (line, _), members in zip(same, alike.values(), strict=True):
-            behind.setdefault((line.shape, line.peers), set()).update(members)
+        for (line, _), group in zip(same, alike.values(), strict=True):
+            behind.setdefault((line.shape, line.peers), set()).update(group)
         of_shape = {(line.shape, line.peers): (line, source) for line, source in same}
-        for shape, members in behind.items():
+        for shape, group in behind.items():
             line, source = of_shape[shape]
-            ordered = tuple(party for party in parties if party in members)
+            ordered = tuple(party for party in parties if party in group)
             merged.append((changed(line, parties=ordered), source))
     return merged

@@ -34,7 +34,7 @@ SIMULATED = (
 @final
 @dataclass(frozen=True)
 class Facts:
-    """Everything a report says, and nothing about its looks.
+    """The contents of a report, without its appearance.
 
     Attributes
     ----------

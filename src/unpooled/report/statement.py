@@ -1,4 +1,4 @@
-"""What a study says of itself for data protection: purpose, controllers, and so on."""
+"""A study's statement for data protection: purpose, controllers, and so on."""
 
 from collections.abc import Mapping
 from typing import Any

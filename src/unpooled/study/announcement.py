@@ -67,7 +67,7 @@ class Announced:
 @final
 @dataclass(frozen=True)
 class Stated:
-    """What a study's text says, as it is read without rows and without a plan.
+    """The content of a study's text, read without rows and without a plan.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ class Stated:
 
 
 def stated(name: str, text: str) -> Stated:
-    """Return what an announced text says.
+    """Return the content of an announced text.
 
     Raises
     ------

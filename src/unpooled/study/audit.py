@@ -103,7 +103,7 @@ def audit(
     check("Keys", lambda: _keys(ledger, roster, state))
     check("State", lambda: _state(path, state, ledger))
     if check("Models", lambda: _models(path, state)):
-        check("Report", lambda: _report(path, state))
+        check("Report", lambda: _report(path))
     for log in logs:
         check(f"Log {log}", lambda log=log: _log(log, path, state, ledger, roster))
     return checks
@@ -200,7 +200,7 @@ def _listed(steps: Sequence[tuple[str, str]]) -> str:
     return ", ".join(f"{name} ({model})" for name, model in steps) or "none"
 
 
-def _report(path: Path, state: RunState) -> str:
+def _report(path: Path) -> str:
     file = path / "report.html"
     if not file.exists():
         return "There is none."
@@ -235,18 +235,18 @@ def _log(
         # What SQLite has not yet moved into the file itself.
         if (beside := log.with_name(f"{log.name}-wal")).exists():
             shutil.copy(beside, copy.with_name(f"{copy.name}-wal"))
-        journal = AuditLog(copy)
+        audit_log = AuditLog(copy)
         try:
-            party = _silo_of(journal, state)
+            party = _silo_of(audit_log, state)
             # Other studies are in it, too, from times when the silo had another key.
-            journal.verify(None if roster is None else trusted_keys(roster)[party])
-            missing = journal.check_against(ledger, party)
-            delivered = dict(journal.study(state.study).models)
+            audit_log.verify(None if roster is None else trusted_keys(roster)[party])
+            missing = audit_log.check_against(ledger, party)
+            delivered = dict(audit_log.study(state.study).models)
         except StudyError as wrong:
             # By the name under which it was given.
             raise StudyError(str(wrong).replace(str(copy), str(log))) from wrong
         finally:
-            journal.close()
+            audit_log.close()
     if missing:
         raise StudyError(
             f"The ledger lacks {missing} of the lines that {party} has of this study: "
@@ -259,8 +259,8 @@ def _log(
     )
 
 
-def _silo_of(journal: AuditLog, state: RunState) -> str:
-    for line in journal.ledger(state.study):
+def _silo_of(audit_log: AuditLog, state: RunState) -> str:
+    for line in audit_log.ledger(state.study):
         for party in line.seals:
             return party
     raise StudyError(f"This log has no line of the study {state.study}.")

@@ -14,6 +14,7 @@ from unpooled import PCA, GaussianPrivacy, load, plan, save, simulate
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.models.pca import private
 from unpooled.models.pca.private_certainty import NoiseOfMoments
+from unpooled.models.pca.private_location import local_private_location
 from unpooled.models.private_rows import multiplied
 from unpooled.party.rules.policy import Policy
 from unpooled.party.steps import add_noise as noising
@@ -41,7 +42,7 @@ def shape_of(X, *, metric=None, row_norm=3.0, reach=12.0):
 
 def location_of(X):
     centre = np.zeros(X.shape[1])
-    return private.local_private_location(X, centre=centre, row_norm=3.0, **PROMISE)
+    return local_private_location(X, centre=centre, row_norm=3.0, **PROMISE)
 
 
 def angles(model, rows):
@@ -69,7 +70,7 @@ def test_one_row_moves_totals_by_no_more_than_the_declared_sensitivity(made, see
     options = {"metric": metric} if made is shape_of else {}
     with_it, without = made(X, **options), made(X[1:], **options)
     step = {
-        location_of: private.local_private_location,
+        location_of: local_private_location,
         shape_of: private.local_private_shape,
     }[made]
     spent = 0.0

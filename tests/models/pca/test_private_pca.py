@@ -19,7 +19,8 @@ from unpooled import (
 )
 from unpooled.data.table import ArrayTable
 from unpooled.errors import DataError
-from unpooled.models.pca.private import local_private, on_lattice
+from unpooled.models.pca.private import local_private
+from unpooled.models.private_rows import on_lattice
 from unpooled.party.steps import add_noise as noising
 from unpooled.protocol.bounds import LATTICE
 from unpooled.protocol.message import decode

@@ -1,4 +1,4 @@
-"""What piles up in kits: NVFlare leaves a folder for each job, and deletes none.
+"""Deletion of old jobs' folders in kits: NVFlare leaves one for each job.
 
     KIT/<job>/              each end: the job's configuration and log
     KIT/state/jobs/<job>/   server: the job as it was submitted, and its results

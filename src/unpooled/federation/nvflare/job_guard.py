@@ -33,7 +33,7 @@ class JobGuard(AppValidator):
     def __init__(self) -> None:
         # NVFlare has made the kit the working folder.
         self._kit = Path.cwd()
-        self._journals: dict[Path, Any] = {}
+        self._audit_logs: dict[Path, Any] = {}
 
     def validate(self, app_folder: str) -> tuple[str, dict[str, Any]]:
         """Return the rule by which a job is refused; empty for the job of a study."""
@@ -57,11 +57,11 @@ class JobGuard(AppValidator):
             from unpooled.party.setup.silo_file import SiloFile
 
             silo = SiloFile.of_kit(self._kit)
-            if silo.audit not in self._journals:
+            if silo.audit not in self._audit_logs:
                 silo.audit.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                journal = AuditLog(silo.audit, max_pages=silo.audit_pages)
-                self._journals[silo.audit] = journal
-            self._journals[silo.audit].refused("", reason, _RULE)
+                audit_log = AuditLog(silo.audit, max_pages=silo.audit_pages)
+                self._audit_logs[silo.audit] = audit_log
+            self._audit_logs[silo.audit].refused("", reason, _RULE)
         except Exception:
             # The job is refused in any case. NVFlare would send this error to the
             # server.

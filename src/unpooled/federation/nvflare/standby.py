@@ -295,7 +295,7 @@ class JobProcess(JobHandleSpec):
 
 @final
 class Standby:
-    """The kit's end: hands jobs over, and hears how they begin and end.
+    """The kit's end: hands jobs over, and receives notice of their beginnings and ends.
 
     Parameters
     ----------

@@ -117,8 +117,8 @@ class DryRun(RoundRunner):
         if self.roster is None and len(self.parties) > MOST_COMPUTING:
             return
         roster = self.roster or Roster(dict.fromkeys(self.parties, b""))
-        members = computing_parties(roster, allow_coordinator_party)
-        note_computing(self.notes, members, self.parties)
+        committee = computing_parties(roster, allow_coordinator_party)
+        note_computing(self.notes, committee, self.parties)
 
     def narrow(self) -> None:
         """Ask no silo about products of columns from now on."""

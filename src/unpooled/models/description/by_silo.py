@@ -54,6 +54,7 @@ from unpooled.models.description.shown_table import (
     Totals,
     known_codes,
     places_of,
+    shown_columns,
     two_values,
 )
 from unpooled.protocol.bounds import Counts
@@ -86,7 +87,98 @@ _WITHHELD_BY = {
     "unsafe": public("p", "how many silos find a column unsafe"),
     "categorical": CATEGORICAL,
 }
-_SUMMED: Mapping[str, Any] = {"bound": Counts(), "veiled": True}
+# Counts that silos alone open.
+VEILED: Mapping[str, Any] = {"bound": Counts(), "veiled": True}
+# Arguments by which a silo looks for small counts: `Totals` and `Silos`.
+JUDGED_BY = {
+    **TOTALS,
+    "least": column_quantiles.LEAST,
+    "n_silos": "size k",
+    "width": "size l",
+}
+# `Categories`, as steps take them.
+CATEGORIES = {
+    "categorical": CATEGORICAL,
+    "frequent": FREQUENT,
+    "n_categories": "size q",
+}
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Silos:
+    """Arguments of a search for small counts in silos, beside `Totals` of all.
+
+    Attributes
+    ----------
+    silos : sequence of str
+        Their names.
+    n_silos : int
+        How many there are.
+    width : int
+        How many counts a column has at most, with values and missing cells.
+    least : int
+        The least number of values behind a mean.
+    """
+
+    silos: Sequence[str]
+    n_silos: int
+    width: int
+    least: Any
+
+    def place_of(self, party: str) -> Float[Array, " k"]:
+        """Return 1 in the place of one silo, and 0 in those of the others."""
+        return np.array([name == party for name in self.silos], dtype=float)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Categories:
+    """The columns that have categories, and the codes that a table shows.
+
+    Attributes
+    ----------
+    categorical : (s,) array of int
+        Which columns have them.
+    frequent : (s, v) array of int
+        The codes that are shown, -1 for all others.
+    n_categories : int
+        How many there are in all columns together.
+    """
+
+    categorical: Int[Array, " s"]
+    frequent: Int[Array, "s v"]
+    n_categories: int
+
+    def table_of(
+        self,
+        hidden: Bool[Array, " p"],
+        lines: Float[Array, "p l"],
+        total: Float[Array, " p"],
+        squares: Float[Array, " p"],
+    ) -> dict[str, Any]:
+        """Return the table of a silo's rows, or of some of them; -1 where withheld.
+
+        Parameters
+        ----------
+        hidden : (p,) array of bool
+            The columns that are withheld.
+        lines : (p, l) array
+            Counts of these rows, as `lines_of` returns them.
+        total, squares : (p,) arrays
+            Their sums, and squared deviations from their means.
+        """
+        n = lines[:, -2]
+        no_mean = hidden | np.isin(np.arange(len(n)), self.categorical) | (n < 2)
+        variance = np.maximum(squares, 0.0) / np.maximum(n - 1.0, 1.0)
+        cells = np.where(hidden[:, None], WITHHELD, lines)[self.categorical]
+        counts = cells[:, : self.frequent.shape[1]][places_of(self.frequent)]
+        return {
+            "missing": np.where(hidden, WITHHELD, lines[:, -1]),
+            "mean": np.where(no_mean, 0.0, total / np.maximum(n, 1.0)),
+            "variance": np.where(no_mean, WITHHELD, variance),
+            "shown_cells": np.pad(counts, (0, self.n_categories - len(counts))),
+        }
 
 
 @final
@@ -171,15 +263,10 @@ def own_quartiles(
     by="party",
     # Entries are of single silos, which silos that allow it show.
     between_two=True,
-    takes={
-        **TOTALS,
-        "least": column_quantiles.LEAST,
-        "n_silos": "size k",
-        "width": "size l",
-    },
+    takes=JUDGED_BY,
     settings=("fewest",),
-    flags=release("k p", meaning=_FLAGS.meaning, **_SUMMED),
-    sizes=release("k", meaning=_SIZES.meaning, **_SUMMED),
+    flags=release("k p", meaning=_FLAGS.meaning, **VEILED),
+    sizes=release("k", meaning=_SIZES.meaning, **VEILED),
     own_lines=stays(
         "p l", until="fit", meaning="how many of the silo's rows have each category"
     ),
@@ -190,14 +277,7 @@ def own_quartiles(
     ),
 )
 def flagged_columns(
-    kept: Any,
-    party: str,
-    *,
-    totals: Totals,
-    least: Any,
-    silos: Sequence[str],
-    n_silos: int,
-    width: int,
+    kept: Any, party: str, *, totals: Totals, among: Silos
 ) -> dict[str, Any]:
     """Release the silo's number of rows, and in which columns it has a small count.
 
@@ -209,17 +289,19 @@ def flagged_columns(
         raise DataError("This silo has few rows.", rule="min_rows_per_class")
     table = Table.of(totals)
     n, fewest = kept["own_count"], totals.fewest
-    lines, n_rare = lines_of(kept["values"], n, float(kept["own_rows"]), totals, width)
+    lines, n_rare = lines_of(
+        kept["values"], n, float(kept["own_rows"]), totals, among.width
+    )
     lowest: Array = np.full(lines.shape, float(fewest))
     # A mean needs more values behind it than a count.
-    lowest[~table.categorical, -2] = max(fewest, least)
+    lowest[~table.categorical, -2] = max(fewest, among.least)
     # The silos' counts would add up to a withheld count of all silos. And the values of
     # a class may be too few for a mean here: classes may be the silos.
     nowhere = table.of_all | (n >= fewest) & (n < lowest[:, -2])
     # The counts of few values would also follow from what the other silos leave of all.
     nowhere |= n_rare <= FEW
     small = has_small(lines, fewest)
-    here = np.array([name == party for name in silos], dtype=float)
+    here = among.place_of(party)
     flags = np.where(nowhere, _NOWHERE, small)
     return {
         "flags": here[:, None] * flags,
@@ -237,15 +319,11 @@ def flagged_columns(
     rest=release(
         "p l",
         meaning="counts of the silos that show nothing of a column, added",
-        **_SUMMED,
+        **VEILED,
     ),
 )
 def withheld_counts(
-    kept: Any,
-    party: str,
-    *,
-    by: _Withheld,
-    width: int,
+    kept: Any, party: str, *, by: _Withheld, width: int
 ) -> dict[str, Any]:
     """Release the silo's counts of the columns that it withholds."""
     hidden = by.of(party)
@@ -262,15 +340,11 @@ def withheld_counts(
     unsafe=release(
         "p",
         meaning="how many silos find a small count in what they know of the others",
-        **_SUMMED,
+        **VEILED,
     ),
 )
 def unsafe_columns(
-    kept: Any,
-    party: str,
-    *,
-    by: _Withheld,
-    rest: Float[Array, "p l"],
+    kept: Any, party: str, *, by: _Withheld, rest: Float[Array, "p l"]
 ) -> dict[str, Any]:
     """Release the columns in which sums over the withheld silos are small."""
     hidden = by.of(party)
@@ -281,18 +355,9 @@ def unsafe_columns(
 @disclosed(
     by="party",
     describes="all rows",
-    takes={
-        **_WITHHELD_BY,
-        "frequent": FREQUENT,
-        "n_categories": "size q",
-    },
+    takes={**_WITHHELD_BY, **CATEGORIES},
     size=release("", meaning="how many rows the silo has"),
-    missing=release("p", meaning="how many rows have no value, where it is shown"),
-    mean=release("p", meaning="the mean of each column, where it is shown"),
-    variance=release("p", meaning="the variance of each column, where it is shown"),
-    shown_cells=release(
-        "q", meaning="how many rows have each category, where it is shown"
-    ),
+    **shown_columns("", "q"),
 )
 def own_table(
     kept: Any,
@@ -300,48 +365,14 @@ def own_table(
     *,
     by: _Withheld,
     unsafe: Float[Array, " p"],
-    categorical: Int[Array, " s"],
-    frequent: Int[Array, "s v"],
-    n_categories: int,
+    shown: Categories,
 ) -> dict[str, Any]:
     """Disclose the silo's own table; -1 stands for what is withheld."""
     hidden = _shows_nothing(kept, party, by, unsafe)
-    return {
-        "size": kept["own_rows"],
-        **shown_part(
-            hidden,
-            kept["own_lines"],
-            kept["own_total"],
-            kept["own_squares"],
-            categorical=categorical,
-            frequent=frequent,
-            n_categories=n_categories,
-        ),
-    }
-
-
-def shown_part(
-    hidden: Bool[Array, " p"],
-    lines: Float[Array, "p l"],
-    total: Float[Array, " p"],
-    squares: Float[Array, " p"],
-    *,
-    categorical: Int[Array, " s"],
-    frequent: Int[Array, "s v"],
-    n_categories: int,
-) -> dict[str, Any]:
-    """Return the table of a silo's rows, or of some of them; -1 where withheld."""
-    n = lines[:, -2]
-    no_mean = hidden | np.isin(np.arange(len(n)), categorical) | (n < 2)
-    variance = np.maximum(squares, 0.0) / np.maximum(n - 1.0, 1.0)
-    cells = np.where(hidden[:, None], WITHHELD, lines)[categorical]
-    counts = cells[:, : frequent.shape[1]][places_of(frequent)]
-    return {
-        "missing": np.where(hidden, WITHHELD, lines[:, -1]),
-        "mean": np.where(no_mean, 0.0, total / np.maximum(n, 1.0)),
-        "variance": np.where(no_mean, WITHHELD, variance),
-        "shown_cells": np.pad(counts, (0, n_categories - len(counts))),
-    }
+    table = shown.table_of(
+        hidden, kept["own_lines"], kept["own_total"], kept["own_squares"]
+    )
+    return {"size": kept["own_rows"], **table}
 
 
 @disclosed(
@@ -398,15 +429,9 @@ def tables_of_silos(
     federation.keep(own_squares)
     if units is not None:
         federation.keep(own_quartiles, units=units, least=table["least"])
-    silos, width = list(federation.parties), max(places.shape[1], 2) + 2
-    found = federation.sum(
-        flagged_columns,
-        to="parties",
-        silos=silos,
-        n_silos=len(silos),
-        width=width,
-        **table,
-    )
+    judged_by = judged(federation, table, places)
+    found = federation.sum(flagged_columns, to="parties", **judged_by)
+    silos, width = judged_by["silos"], judged_by["width"]
     rest = federation.sum(
         withheld_counts, to="parties", silos=silos, width=width, **found
     )
@@ -422,6 +447,24 @@ def tables_of_silos(
         return shown
     quartiles = federation.collect(own_quartile_table, **asked)
     return {silo: {**shown[silo], **quartiles[silo]} for silo in silos}
+
+
+def judged(
+    federation: Federation, table: Mapping[str, Any], places: Bool[Array, "s v"]
+) -> dict[str, Any]:
+    """Return the arguments by which silos look for small counts: `JUDGED_BY`.
+
+    Parameters
+    ----------
+    table : mapping of str to object
+        `Totals`, and `least`.
+    places : (s, v) array of bool
+        Which places of each categorical column are categories.
+    """
+    silos = list(federation.parties)
+    # A column that is not categorical may have two values.
+    width = max(places.shape[1], 2) + 2
+    return {"silos": silos, "n_silos": len(silos), "width": width, **table}
 
 
 def _shows_nothing(

@@ -27,8 +27,9 @@ Of two silos that have a class, each would find the other's counts in those of a
 Quartiles are not searched for.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, final
 
 import numpy as np
 
@@ -37,28 +38,25 @@ from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.moments import observed_sums, squared_deviations
 from unpooled.models.description.by_silo import (
+    CATEGORIES,
     COUNTED,
     FEW,
+    JUDGED_BY,
+    VEILED,
+    Categories,
+    Silos,
     has_small,
+    judged,
     lines_of,
-    shown_part,
     values_of,
 )
-from unpooled.models.description.column_quantiles import LEAST
-from unpooled.models.description.shown_table import (
-    CATEGORICAL,
-    FREQUENT,
-    TOTALS,
-    Table,
-    Totals,
-)
+from unpooled.models.description.shown_table import Table, Totals, shown_columns
 from unpooled.models.discriminant.classes import (
     NAMES,
     OPENED_SIZES,
     class_codes,
     class_sizes,
 )
-from unpooled.protocol.bounds import Counts
 from unpooled.protocol.step import disclosed, kept, public, release, stays, summed
 
 # A silo's rows of a class: none, enough to show, or a small count.
@@ -69,7 +67,30 @@ _FOUND = {
     "small": public("p", "how many silos have a small count in a class"),
     "held": public("k c", "which silos have which classes, 2 where few rows"),
 }
-_SUMMED: Mapping[str, Any] = {"bound": Counts(), "veiled": True}
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """What all silos find of each other's small counts: `_FOUND`.
+
+    Attributes
+    ----------
+    small : (p,) array
+        How many silos have a small count of a column in a class.
+    held : (k, c) array
+        `_NONE`, `_ENOUGH` or `_SMALL`: the rows of each class that each silo has.
+    """
+
+    small: Float[Array, " p"]
+    held: Float[Array, "k c"]
+
+    def shown(self) -> Bool[Array, " p"]:
+        """Return which columns all silos show by class."""
+        held = np.rint(self.held)
+        n_silos = (held != _NONE).sum(axis=0)
+        safe = not (held == _SMALL).any() and not (n_silos == 2).any()
+        return (np.rint(self.small) == 0) & safe
 
 
 @kept(
@@ -127,16 +148,10 @@ def own_class_squares(
     by="party",
     # Entries are of single silos, which silos that allow it show.
     between_two=True,
-    takes={
-        **TOTALS,
-        "least": LEAST,
-        "width": "size l",
-        "n_silos": "size k",
-        "n_classes": "size c",
-    },
+    takes={**JUDGED_BY, "n_classes": "size c"},
     settings=("fewest",),
-    small=release("p", meaning=_FOUND["small"].meaning, **_SUMMED),
-    held=release("k c", meaning=_FOUND["held"].meaning, **_SUMMED),
+    small=release("p", meaning=_FOUND["small"].meaning, **VEILED),
+    held=release("k c", meaning=_FOUND["held"].meaning, **VEILED),
     class_lines=stays(
         "c p l", until="fit", meaning="how many rows of each class have each category"
     ),
@@ -145,15 +160,7 @@ def own_class_squares(
     ),
 )
 def small_by_class(
-    kept: Any,
-    party: str,
-    *,
-    totals: Totals,
-    least: Any,
-    silos: Sequence[str],
-    n_silos: int,
-    n_classes: int,
-    width: int,
+    kept: Any, party: str, *, totals: Totals, among: Silos, n_classes: int
 ) -> dict[str, Any]:
     """Release in which columns a class has a small count, and which classes it has."""
     table, fewest = Table.of(totals), totals.fewest
@@ -162,17 +169,16 @@ def small_by_class(
     lines, sizes = [], kept["class_rows"]
     for k, rows in enumerate(sizes.tolist()):
         own, n_rare = lines_of(
-            kept["class_values"][k], kept["class_count"][k], rows, totals, width
+            kept["class_values"][k], kept["class_count"][k], rows, totals, among.width
         )
         small |= has_small(own, fewest) | (n_rare <= FEW)
         # Number, mean and deviation of fewer whole numbers may tell which they are.
-        small |= ~table.categorical & (own[:, -2] > 0) & (own[:, -2] < least)
+        small |= ~table.categorical & (own[:, -2] > 0) & (own[:, -2] < among.least)
         lines.append(own)
-    here = np.array([name == party for name in silos], dtype=float)
     held = np.where(sizes == 0, _NONE, np.where(sizes < fewest, _SMALL, _ENOUGH))
     return {
         "small": small.astype(float),
-        "held": here[:, None] * held,
+        "held": among.place_of(party)[:, None] * held,
         "class_lines": np.array(lines),
         "class_flags": small.astype(float),
     }
@@ -182,56 +188,29 @@ def small_by_class(
     takes=_FOUND,
     shown=release("p", meaning=_SHOWN.meaning),
 )
-def found_by_class(
-    party: str, *, small: Float[Array, " p"], held: Float[Array, "k c"], leader: str
-) -> dict[str, Any]:
+def found_by_class(party: str, *, by: _Found, leader: str) -> dict[str, Any]:
     """Return which columns are shown; all silos find the same, and one sends it."""
-    return {"shown": float(party == leader) * _shown(small, held)}
+    return {"shown": float(party == leader) * by.shown()}
 
 
 @disclosed(
     by="party",
     describes="classes",
-    takes={
-        **_FOUND,
-        "categorical": CATEGORICAL,
-        "frequent": FREQUENT,
-        "n_categories": "size q",
-        "n_classes": "size c",
-    },
+    takes={**_FOUND, **CATEGORIES, "n_classes": "size c"},
     size=release("c", meaning="how many rows of each class the silo has"),
-    missing=release("c p", meaning="how many rows have no value, where it is shown"),
-    mean=release("c p", meaning="the mean of each column, where it is shown"),
-    variance=release("c p", meaning="the variance of each column, where it is shown"),
-    shown_cells=release(
-        "c q", meaning="how many rows have each category, where it is shown"
-    ),
+    **shown_columns("c", "q"),
 )
 def own_class_table(
-    kept: Any,
-    *,
-    small: Float[Array, " p"],
-    held: Float[Array, "k c"],
-    categorical: Int[Array, " s"],
-    frequent: Int[Array, "s v"],
-    n_categories: int,
-    n_classes: int,
+    kept: Any, *, by: _Found, shown: Categories, n_classes: int
 ) -> dict[str, Any]:
     """Disclose the silo's own table by class; -1 stands for what is withheld."""
     # Whatever the others found, a silo shows none of its own small counts.
-    hidden = ~_shown(small, held) | (kept["class_flags"] > 0)
+    hidden = ~by.shown() | (kept["class_flags"] > 0)
     if hidden.all():
         raise DataError("No column is shown by class.", rule="min_rows_per_class")
+    names = ("class_lines", "class_total", "class_squares")
     parts = [
-        shown_part(
-            hidden,
-            kept["class_lines"][k],
-            kept["class_total"][k],
-            kept["class_squares"][k],
-            categorical=categorical,
-            frequent=frequent,
-            n_categories=n_categories,
-        )
+        shown.table_of(hidden, *(kept[name][k] for name in names))
         for k in range(n_classes)
     ]
     by_class = {name: np.array([part[name] for part in parts]) for name in parts[0]}
@@ -267,17 +246,15 @@ def class_tables_of_silos(
     """
     federation.keep(own_class_counts, **by_class)
     federation.keep(own_class_squares, **by_class)
-    silos, n_classes = list(federation.parties), len(by_class["sizes"])
+    n_classes = len(by_class["sizes"])
     found = federation.sum(
         small_by_class,
         to="parties",
-        silos=silos,
-        n_silos=len(silos),
         n_classes=n_classes,
-        width=max(places.shape[1], 2) + 2,
-        **table,
+        **judged(federation, table, places),
     )
-    shown = federation.sum(found_by_class, leader=silos[0], **found)["shown"]
+    leader = federation.parties[0]
+    shown = federation.sum(found_by_class, leader=leader, **found)["shown"]
     if not federation.coordinator.planned and not (shown > 0).any():
         raise DataError(
             "No column can be described by class within silos: in each, some silo has "
@@ -292,11 +269,3 @@ def class_tables_of_silos(
         **found,
         **{name: table[name] for name in ("categorical", "frequent")},
     )
-
-
-def _shown(small: Float[Array, " p"], held: Float[Array, "k c"]) -> Bool[Array, " p"]:
-    """Return which columns all silos show by class."""
-    held = np.rint(held)
-    n_silos = (held != _NONE).sum(axis=0)
-    safe = not (held == _SMALL).any() and not (n_silos == 2).any()
-    return (np.rint(small) == 0) & safe

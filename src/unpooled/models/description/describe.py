@@ -14,27 +14,20 @@ Counts are judged before anybody sees them. The totals are opened in the silos, 
 programs all find the same table and withhold small counts, those that would give them
 back (`unpooled.linalg.small_cells`), and statistics of which they are part. The
 coordinator learns what is printed, and computes tests and standardised differences from
-that alone.
-
-References
-----------
-Yang and Dalton, A unified approach to measuring the effect size between two groups
-using SAS, SAS Global Forum 2012: standardised differences of categories.
+that alone (`class_comparison`).
 """
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import Any, final
 
 import numpy as np
-import scipy
 from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array, Bool, Float, Int, Shaped
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.linalg.group_tests import one_way
 from unpooled.linalg.moments import observed_sums, squared_deviations
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.description import (
@@ -43,6 +36,7 @@ from unpooled.models.description import (
     column_quantiles,
     frequent_names,
 )
+from unpooled.models.description.class_comparison import ClassTable
 from unpooled.models.description.column_quantiles import (
     BELOW,
     BELOW_MEANING,
@@ -69,6 +63,7 @@ from unpooled.models.description.shown_table import (
     Totals,
     known_codes,
     places_of,
+    shown_columns,
 )
 from unpooled.models.discriminant.classes import (
     NAMES,
@@ -87,7 +82,7 @@ from unpooled.protocol.step import release, summed
 from unpooled.results.citations import Citation
 
 # What is shown of a part of the rows, of an attribute each.
-_OF_PARTS = ("size", "n", "n_missing", "mean", "std", "category_counts")
+_OF_PARTS = tuple(one.name for one in fields(ClassTable))
 # Bits of a number that says which of the codes are frequent.
 _HALF = 32
 
@@ -282,12 +277,7 @@ def found_categories(
     takes={**TOTALS, "least": LEAST, "n_categories": "size l"},
     settings=("fewest",),
     size=release("g", meaning="how many rows each group has"),
-    missing=release("g p", meaning="how many rows have no value, where it is shown"),
-    mean=release("g p", meaning="the mean of each column, where it is shown"),
-    variance=release("g p", meaning="the variance of each column, where it is shown"),
-    shown_cells=release(
-        "g l", meaning="how many rows have each category, where it is shown"
-    ),
+    **shown_columns("g", "l"),
 )
 def found_table(
     party: str,
@@ -552,14 +542,7 @@ class Describe(FederatedEstimator):
         units = units_of(self.decimals, names)
         check_choice("per_silo", self.per_silo, (False, True, "classes"))
         leader, texts = federation.parties[0], list(federation.categorical)
-        named = dict[str, list[str]]()
-        if texts:
-            text = federation.select(texts)
-            named = frequent_names.frequent_names(text, fewest, leader)
-            codes = frequent_names.codes_of_names(named)
-            step = frequent_names.category_places
-            places = text.derive(step, texts, codes=codes)
-            federation = federation.with_part(texts, places).select(names)
+        federation, named = _numbered(federation, fewest, leader)
         self.columns_ = list(names)
         self.categorical_ = self._categorical(names, texts)
         categorical = np.array([names.index(c) for c in self.categorical_], np.int64)
@@ -583,22 +566,7 @@ class Describe(FederatedEstimator):
             **{name: sums[name] for name in ("count", "total", "log_total")},
             **by_class,
         )
-        frequent = _rows_of_codes([])
-        if len(categorical) > len(texts):
-            found = federation.sum(
-                found_categories, cells=sums["cells"], fewest=fewest, leader=leader
-            )
-            frequent = _codes_of(found["frequent"])
-        elif texts:
-            frequent = _rows_of_codes([range(len(own)) for own in named.values()])
-        if federation.coordinator.planned and len(categorical):
-            frequent = _rows_of_codes(
-                [range(frequent_names.PLANNED)] * len(categorical)
-            )
-            federation.coordinator.notes.append(
-                "How many categories Describe shows depends on the data; the plan has "
-                "four for each column."
-            )
+        frequent = self._frequent(federation, named, sums["cells"], fewest)
         table = {name: sums[name] for name in ("rows", "count", "total", "cells")}
         table |= {
             "squares": squares["squares"],
@@ -609,8 +577,9 @@ class Describe(FederatedEstimator):
         places = places_of(frequent)
         # An array has an entry at least.
         n_categories = max(int(places.sum()), 1)
+        limited = {**table, "least": least}
         found = federation.sum(
-            found_table, **table, least=least, leader=leader, n_categories=n_categories
+            found_table, **limited, leader=leader, n_categories=n_categories
         )
         self.groups_, self.category_codes_ = groups, frequent
         self.categories_ = [
@@ -621,11 +590,10 @@ class Describe(FederatedEstimator):
         ]
         self._set_parts("", found["size"], found, places)
         if self.per_silo == "classes":
-            limited = {**table, "least": least}
             self._describe_classes_of_silos(federation, limited, by_class, places)
         elif self.per_silo:
             own = units if self.quartiles else None
-            self._describe_silos(federation, {**table, "least": least}, places, own)
+            self._describe_silos(federation, limited, places, own)
         self.p_value_ = np.full(len(names), np.nan)
         self.tests_ = [""] * len(names)
         if self.quartiles:
@@ -643,6 +611,42 @@ class Describe(FederatedEstimator):
             self._set_quartiles("", found)
         if not federation.coordinator.planned:
             self._compare_classes()
+
+    def _frequent(
+        self,
+        federation: Federation,
+        named: Mapping[str, Sequence[str]],
+        cells: Any,
+        fewest: int,
+    ) -> Int[Array, "s v"]:
+        """Return the codes of the categories that are shown.
+
+        Parameters
+        ----------
+        named : mapping of str to sequence of str
+            Names of these categories, of columns that are texts.
+        cells : Veiled
+            Counts of all codes.
+        fewest : int
+            The least count that is shown.
+        """
+        n_columns = len(self.categorical_)
+        if federation.coordinator.planned and n_columns:
+            federation.coordinator.notes.append(
+                "How many categories Describe shows depends on the data; the plan has "
+                "four for each column."
+            )
+        if n_columns > len(named):
+            leader = federation.parties[0]
+            found = federation.sum(
+                found_categories, cells=cells, fewest=fewest, leader=leader
+            )
+            codes = _codes_of(found["frequent"])
+        else:
+            codes = _rows_of_codes([range(len(own)) for own in named.values()])
+        if federation.coordinator.planned:
+            return _rows_of_codes([range(frequent_names.PLANNED)] * n_columns)
+        return codes
 
     def _classes(self, federation: Federation) -> tuple[dict[str, Any], list[str]]:
         """Return the arguments of steps by class, and the names of all groups."""
@@ -759,7 +763,9 @@ class Describe(FederatedEstimator):
         pairs = list(itertools.combinations(range(len(classes)), 2))
         self.pairs_ = [[classes[i], classes[k]] for i, k in pairs]
         parts = [vars(self)[f"{name}_"] for name in _OF_PARTS]
-        whole = self._compared(*(part[:-1] for part in parts))
+        columns = enumerate(map(self.columns_.index, self.categorical_))
+        places = {j: place for place, j in columns}
+        whole = ClassTable(*(part[:-1] for part in parts)).compared(places)
         self.p_value_, self.tests_, self.smd_ = whole
         # Of a column of which anything is withheld there is no test.
         for j in np.flatnonzero(np.isnan(self.n_missing_[-1])):
@@ -767,47 +773,10 @@ class Describe(FederatedEstimator):
         if self.per_silo != "classes":
             return
         parts = [vars(self)[f"silo_class_{name}_"] for name in _OF_PARTS]
-        found = [self._compared(*own) for own in zip(*parts, strict=True)]
+        tables = [ClassTable(*own) for own in zip(*parts, strict=True)]
+        found = [table.compared(places) for table in tables]
         p_values, self.silo_tests_, smds = map(list, zip(*found, strict=True))
         self.silo_p_value_, self.silo_smd_ = np.array(p_values), np.array(smds)
-
-    def _compared(
-        self,
-        size: Float[Array, " c"],
-        n: Float[Array, "c p"],
-        n_missing: Float[Array, "c p"],
-        mean: Float[Array, "c p"],
-        std: Float[Array, "c p"],
-        category_counts: Float[Array, "c s v"],
-    ) -> tuple[Float[Array, " p"], list[str], Float[Array, "l p"]]:
-        """Return p-values, tests and differences of classes; of those with rows."""
-        p, there = n.shape[1], np.flatnonzero(size > 0)
-        p_value, tests = np.full(p, np.nan), [""] * p
-        smd = np.full((len(self.pairs_), p), np.nan)
-        pairs = list(itertools.combinations(range(len(size)), 2))
-        chosen = [i for i, pair in enumerate(pairs) if size[list(pair)].all()]
-        place = {name: i for i, name in enumerate(self.categorical_)}
-        for j, name in enumerate(self.columns_):
-            if np.isnan(n_missing[:, j]).any() or len(there) < 2:
-                continue
-            if name in place:
-                counts = category_counts[:, place[name]]
-                if np.isnan(counts).any() or not counts[there].any(axis=1).all():
-                    continue
-                counts = counts[:, counts.any(axis=0)]
-                shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
-                smd[chosen, j] = [_distance(*shares[list(pairs[i])]) for i in chosen]
-                tests[j], p_value[j] = _test_of_counts(counts[there])
-            elif not np.isnan(std[there, j]).any():
-                with np.errstate(divide="ignore", invalid="ignore"):
-                    smd[chosen, j] = [
-                        (mean[k, j] - mean[i, j])
-                        / np.sqrt((std[i, j] ** 2 + std[k, j] ** 2) / 2.0)
-                        for i, k in (pairs[i] for i in chosen)
-                    ]
-                own = (part[there, j] for part in (n, mean, std))
-                tests[j], p_value[j] = _test_of_means(*own)
-        return p_value, tests, smd
 
     def __str__(self) -> str:
         """Return the table as text; before a fit, the model."""
@@ -908,6 +877,23 @@ def describe(
     ).fit(federation)
 
 
+def _numbered(
+    federation: Federation, fewest: int, leader: str
+) -> tuple[Federation, dict[str, list[str]]]:
+    """Return a view with numbers for texts, and the names that they stand for.
+
+    Of each column of texts the names of frequent categories.
+    """
+    names, texts = federation.feature_names, list(federation.categorical)
+    if not texts:
+        return federation, {}
+    text = federation.select(texts)
+    named = frequent_names.frequent_names(text, fewest, leader)
+    codes = frequent_names.codes_of_names(named)
+    places = text.derive(frequent_names.category_places, texts, codes=codes)
+    return federation.with_part(texts, places).select(names), named
+
+
 def _rows_of(codes: Int[Array, " n"], classes: Int[Array, "c w"]) -> list[Any]:
     """Return masks of the rows of each class, and all rows."""
     return [*(codes == k for k in range(len(classes))), slice(None)]
@@ -975,42 +961,6 @@ def _category_counts(
     cells = np.zeros((len(shown_cells), *places.shape))
     cells[:, places] = shown_cells[:, : places.sum()]
     return shown(cells, cells)
-
-
-def _test_of_means(
-    n: Float[Array, " c"], mean: Float[Array, " c"], std: Float[Array, " c"]
-) -> tuple[str, float]:
-    """Return the name and p-value of the test of means; "" where nothing varies."""
-    if not (std > 0).any():
-        return "", np.nan
-    if len(n) == 2:
-        test = scipy.stats.ttest_ind_from_stats(
-            mean[0], std[0], n[0], mean[1], std[1], n[1], equal_var=False
-        )
-        return "Welch’s t-test", float(test.pvalue)
-    N = n.sum()
-    between = (n * (mean - n @ mean / N) ** 2).sum()
-    total = between + ((n - 1.0) * std**2).sum()
-    test = one_way(np.array([between]), np.array([total]), len(n), round(float(N)))
-    return "one-way analysis of variance", float(test.p_value[0])
-
-
-def _test_of_counts(counts: Float[Array, "c v"]) -> tuple[str, float]:
-    """Return the name and p-value of the test of counts; "" of a single category."""
-    if (counts := counts[:, counts.any(axis=0)]).shape[1] < 2:
-        return "", np.nan
-    test = scipy.stats.chi2_contingency(counts, correction=False)
-    return "chi-squared", float(test.pvalue)
-
-
-def _distance(first: Float[Array, " v"], second: Float[Array, " v"]) -> float:
-    """Return Yang and Dalton's standardised difference of shares of categories."""
-    a, b = first[1:], second[1:]
-    spread = (np.diag(a) - np.outer(a, a) + np.diag(b) - np.outer(b, b)) / 2.0
-    try:
-        return float(np.sqrt((b - a) @ np.linalg.solve(spread, b - a)))
-    except np.linalg.LinAlgError:
-        return float("nan")
 
 
 def _escaped(text: str) -> str:

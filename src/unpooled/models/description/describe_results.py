@@ -86,7 +86,7 @@ def _named(model: "Describe", prefix: str) -> dict[str, Any]:
 
 @final
 class _Parts:
-    """What is shown of parts of the rows.
+    """The shown numbers of parts of the rows.
 
     Attributes
     ----------

@@ -44,6 +44,7 @@ from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.models.private_rows import (
     POINT,
+    Clipping,
     check_single_round,
     checked_count,
     checked_point,
@@ -56,7 +57,7 @@ from unpooled.protocol.bounds import LATTICE, Counts
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import public, release, summed
 from unpooled.results.citations import Citation
-from unpooled.secure.noise import GaussianPrivacy, Noise, is_norm, rho_of
+from unpooled.secure.noise import GaussianPrivacy, Noise, is_norm
 
 _FANOUT, _LEVELS = 4, 6
 _SIZES = [_FANOUT ** (level + 1) for level in range(_LEVELS)]
@@ -104,20 +105,14 @@ def _weight(p: int) -> float:
     ),
 )
 def local_private_parts(
-    X: Float[Array, "n p"],
-    *,
-    centre: Float[Array, " p"],
-    scale: Float[Array, " p"],
-    row_norm: float,
-    epsilon: float,
-    delta: float,
+    X: Float[Array, "n p"], *, clipping: Clipping, scale: Float[Array, " p"]
 ) -> dict[str, Any]:
     """Return exact counts; the silo adds the declared noise to them."""
-    p = X.shape[1]
+    p, row_norm = X.shape[1], clipping.row_norm
     weight = _weight(p)
     if not is_norm(row_norm, np.zeros(p)):
         raise Refusal("arguments")
-    cells = in_units(X, centre, scale)
+    cells = in_units(X, clipping.centre, scale)
     with np.errstate(all="ignore"):
         places = np.floor((cells / row_norm + 1.0) * (_FINEST / 2))
     # No refusal may depend on a row: an infinite cell lies beyond the range.
@@ -182,16 +177,10 @@ def private_quantiles(
         )
     step, p = local_private_parts, federation.n_features
     centre, unit = checked_point(privacy, federation, step)
-    totals = federation.sum(
-        step,
-        centre=centre,
-        scale=unit,
-        row_norm=privacy.row_norm,
-        epsilon=privacy.epsilon,
-        delta=privacy.delta,
-    )
-    N, rho = checked_count(totals), rho_of(privacy.epsilon, privacy.delta)
-    deviation = deviation_of(step, "parts", rho, federation) / _weight(p)
+    clipping = Clipping.of(privacy, centre)
+    totals = federation.sum(step, scale=unit, **vars(clipping))
+    N = checked_count(totals)
+    deviation = deviation_of(step, "parts", clipping.rho, federation) / _weight(p)
     below = _below(totals["parts"] / _weight(p))
     if empty := [
         column

@@ -6,7 +6,7 @@ Each silo's program decides it, from the same totals.
     missing cells ───────────────────────────────────────────┴─> `withheld`, by column
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -15,7 +15,7 @@ import numpy as np
 from unpooled.arrays import Array, Bool, Float, Int
 from unpooled.linalg.small_cells import withheld
 from unpooled.models.description.frequent_names import MOST
-from unpooled.protocol.step import public
+from unpooled.protocol.step import public, release
 
 # Codes of categories are whole numbers from 0 below this.
 CODES = MOST
@@ -39,6 +39,26 @@ TOTALS = {
     "frequent": FREQUENT,
     "fewest": FEWEST,
 }
+
+
+def shown_columns(groups: str, categories: str) -> Mapping[str, Any]:
+    """Declare what a table shows of columns; empty `groups` are all rows.
+
+    Parameters
+    ----------
+    groups, categories : str
+        Axis letters.
+    """
+    of_columns, where = f"{groups} p".strip(), ", where it is shown"
+    return {
+        "missing": release(of_columns, meaning=f"how many rows have no value{where}"),
+        "mean": release(of_columns, meaning=f"the mean of each column{where}"),
+        "variance": release(of_columns, meaning=f"the variance of each column{where}"),
+        "shown_cells": release(
+            f"{groups} {categories}".strip(),
+            meaning=f"how many rows have each category{where}",
+        ),
+    }
 
 
 @final

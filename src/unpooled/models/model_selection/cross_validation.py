@@ -272,7 +272,7 @@ class CrossValidation(FederatedEstimator):
 
 
 def fills_within_folds(estimator: Any) -> bool:
-    """Return whether each fold's fit computes what it fills missing cells with."""
+    """Return whether each fold's fit computes the values for missing cells itself."""
     if isinstance(estimator, SimpleImputer):
         return estimator.strategy != "constant"
     if hasattr(estimator, "steps"):

@@ -1,4 +1,4 @@
-"""How many components: five rules, and whether a component analysis is worth its name.
+"""The number of components by five rules, and whether columns have anything in common.
 
     parallel       as many leading eigenvalues of the correlation matrix as lie above
                    the 95 % quantile of those of uncorrelated normal columns
@@ -40,7 +40,7 @@ _LEVEL = 0.95
 @final
 @dataclass(frozen=True, eq=False)
 class ComponentNumbers:
-    """What the rules say.
+    """The number of components by each rule.
 
     Attributes
     ----------

@@ -55,6 +55,7 @@ from unpooled.models.pca import (
     outliers,
     press,
     private,
+    private_location,
     private_power,
     standard_errors,
     update,
@@ -458,7 +459,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     _scored_by = ("log_likelihood",)
     _steps = (
         *(moments.local_total, moments.local_squares, moments.local_scatter),
-        *(krylov, columns, gossip, compression, private, private_power),
+        *(krylov, columns, gossip, compression),
+        *(private, private_location, private_power),
         *(components_only, update, likelihood),
         *(standard_errors, outliers),
     )

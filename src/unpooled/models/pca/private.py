@@ -72,7 +72,7 @@ privacy, TCC 2016, lemma 2.3, for adaptive composition.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
@@ -84,7 +84,6 @@ from unpooled.linalg.eigen import symmetric_eigenpairs
 from unpooled.linalg.settled import product
 from unpooled.models.pca.private_certainty import (
     SEEN,
-    MeanSquare,
     NoiseOfMoments,
     largest_of_products,
     lost_by_clipping,
@@ -93,6 +92,7 @@ from unpooled.models.pca.private_certainty import (
     variance_bounds,
     what_is_seen,
 )
+from unpooled.models.pca.private_location import Location
 from unpooled.models.pca.private_power import by_power
 from unpooled.models.pca.spectrum import (
     ALL_PAIRS,
@@ -104,18 +104,18 @@ from unpooled.models.private_rows import (
     NOISY_MEAN,
     POINT,
     UNIT,
+    Clipping,
     checked_count,
     checked_point,
     deviation_of,
     multiplied,
     noisy,
     noisy_count,
-    on_lattice,
     promise,
 )
 from unpooled.protocol.bounds import LATTICE, lattice_steps
 from unpooled.protocol.step import Step, public, summed
-from unpooled.secure.noise import GaussianPrivacy, rho_of
+from unpooled.secure.noise import GaussianPrivacy
 
 # Shares of ρ of the three rounds of "preconditioned".
 _LOCATION, _FIRST, _SECOND = 0.04, 0.2, 0.76
@@ -155,51 +155,14 @@ _BOUNDED = 5
         symmetric=True,
     ),
 )
-def local_private(
-    X: Float[Array, "n p"],
-    *,
-    centre: Float[Array, " p"],
-    row_norm: float,
-    epsilon: float,
-    delta: float,
-) -> dict[str, Any]:
+def local_private(X: Float[Array, "n p"], *, clipping: Clipping) -> dict[str, Any]:
     """Return exact sums of whole numbers; the silo adds the declared noise to them."""
-    Y = on_lattice(X, centre, row_norm)
+    Y = clipping.rows(X)
     return {
         "count": np.array(len(Y) * LATTICE),
         "total": Y.sum(axis=0),
         # Every partial sum is a whole number below 2⁵³, so BLAS rounds none of them.
         "scatter": Y.T @ Y,
-    }
-
-
-@summed(
-    takes={"centre": POINT},
-    count=noisy_count(0.1),
-    total=noisy("p", 1, 0.8, "column sums about a public centre, with noise"),
-    energy=noisy(
-        "",
-        2,
-        0.1,
-        "sum of all rows' squared distances from a public centre, with noise",
-    ),
-)
-def local_private_location(
-    X: Float[Array, "n p"],
-    *,
-    centre: Float[Array, " p"],
-    row_norm: float,
-    epsilon: float,
-    delta: float,
-    share: float,
-) -> dict[str, Any]:
-    """Return exact sums of whole numbers; the silo adds the declared noise to them."""
-    Y = on_lattice(X, centre, row_norm)
-    return {
-        "count": np.array(len(Y) * LATTICE),
-        "total": Y.sum(axis=0),
-        # Whole numbers below 2⁵³, so no partial sum is rounded.
-        "energy": np.einsum("ij,ij->", Y, Y),
     }
 
 
@@ -231,16 +194,13 @@ def local_private_location(
 def local_private_shape(
     X: Float[Array, "n p"],
     *,
-    centre: Float[Array, " p"],
+    clipping: Clipping,
     metric: Float[Array, "p p"],
     reach: float,
-    row_norm: float,
-    epsilon: float,
-    delta: float,
     share: float,
 ) -> dict[str, Any]:
     """Return exact sums of whole numbers; the silo adds the declared noise to them."""
-    _, Y = multiplied(X, centre, reach, metric, row_norm)
+    _, Y = multiplied(X, clipping.centre, reach, metric, clipping.row_norm)
     # Every partial sum is a whole number below 2⁵³, so BLAS rounds none of them.
     return {"total": Y.sum(axis=0), "scatter": Y.T @ Y}
 
@@ -260,8 +220,7 @@ def private(
             "at 1, and put a StandardScaler with privacy before the PCA."
         )
     if privacy.mechanism == "power":
-        location = local_private_location
-        return by_power(federation, wanted, privacy, centre, location, random_state)
+        return by_power(federation, wanted, privacy, centre, random_state)
     k = wanted if isinstance(wanted, int) else p
     if privacy.mechanism == "preconditioned":
         N, mean, C, found = _by_preconditioning(federation, privacy, centre, k)
@@ -314,16 +273,11 @@ def _by_scatter(
     federation: Federation, privacy: GaussianPrivacy, centre: Float[Array, " p"]
 ) -> tuple[int, Float[Array, " p"], Float[Array, "p p"], dict[str, Any]]:
     """Return N, mean, covariance and noise edge from one round."""
-    totals = federation.sum(
-        local_private,
-        centre=centre,
-        row_norm=privacy.row_norm,
-        epsilon=privacy.epsilon,
-        delta=privacy.delta,
-    )
+    clipping = Clipping.of(privacy, centre)
+    totals = federation.sum(local_private, **vars(clipping))
     N = checked_count(totals)
     mean, C = _noisy_covariance(N, centre, totals)
-    rho, p = rho_of(privacy.epsilon, privacy.delta), federation.n_features
+    rho, p = clipping.rho, federation.n_features
     length = privacy.row_norm / lattice_steps(p)
     noise = NoiseOfMoments(
         count=deviation_of(local_private, "count", rho, federation) / LATTICE,
@@ -341,72 +295,24 @@ def _by_preconditioning(
     federation: Federation, privacy: GaussianPrivacy, centre: Float[Array, " p"], k: int
 ) -> tuple[int, Float[Array, " p"], Float[Array, "p p"], dict[str, Any]]:
     """Return N, mean, covariance and noise edge from three rounds."""
-    p, rho = federation.n_features, rho_of(privacy.epsilon, privacy.delta)
-    asked = {"epsilon": privacy.epsilon, "delta": privacy.delta}
-    norm = privacy.row_norm
-    totals = federation.sum(
-        local_private_location,
-        centre=centre,
-        row_norm=norm,
-        share=_LOCATION,
-        **asked,
-    )
-    N = checked_count(totals)
-    shift = totals["total"] / N
+    p, clipping = federation.n_features, Clipping.of(privacy, centre)
+    location = Location.of(federation, clipping, _LOCATION)
+    N, shift = location.N, location.shift
     mean = centre + shift
-    # The mean square length about the mean. Below the noise of the energy it is not
-    # known, so the radius stays above that, and at most at the public norm.
-    spent = rho * _LOCATION
-    noise = deviation_of(local_private_location, "energy", spent, federation)
-    noise *= (norm / lattice_steps(p)) ** 2 / N
-    of_count = deviation_of(local_private_location, "count", spent, federation)
-    of_count /= LATTICE
     # In a fixed order, here and below: silos that follow send the same bits on.
-    square = float(totals["energy"]) / N - float(np.add.reduce(shift * shift))
-    length = math.sqrt(max(square, noise))
-
-    def shape(metric: Float[Array, "p p"], expected: float, share: float) -> _Pass:
-        # Few rows are clipped where noise is no matter, half of them where it is, and
-        # most where it is all that matters.
-        of_one = noise_edge(local_private_shape, rho * share, expected, federation)
-        quiet = expected**2 / p / (of_one / (N - 1))
-        times = next((t for t in _MULTIPLES if t**2 <= _QUIET * quiet), 1.0)
-        if quiet * _LOUD < 1.0:
-            times = _SHORT
-        row_norm = min(times * expected, 2.0 * norm)
-        totals = federation.sum(
-            local_private_shape,
-            centre=mean,
-            metric=metric,
-            reach=_REACH * length,
-            row_norm=row_norm,
-            share=share,
-            **asked,
-        )
-        # Clipping may shift the mean of the rows, and so does the noise of the mean.
-        # The correction has noise of its own, of rank two, along that shift.
-        C = _noisy_covariance(N, mean, totals)[1]
-        edge = noise_edge(local_private_shape, rho * share, row_norm, federation)
-        shift = float(np.linalg.norm(totals["total"])) / N
-        of_sums = deviation_of(local_private_shape, "total", rho * share, federation)
-        of_sums *= row_norm / lattice_steps(p)
-        along = (shift * math.sqrt(p) * of_sums + shift**2 * of_count) / N
-        of_totals = NoiseOfMoments(of_count, of_sums, edge / (2.0 * math.sqrt(p)))
-        mean_of_rows = totals["total"] / N
-        short = times <= 1.0
-        return _Pass(C, edge / N, along, row_norm, short, of_totals, mean_of_rows)
-
+    length = location.length(float(np.add.reduce(shift * shift)))
+    passes = _Passes(federation, clipping, location, length)
     # What the second covariance matrix shows where the first one helps with nothing.
-    worst = noise_edge(local_private_shape, rho * _SECOND, 1.0, federation) / N
+    worst = passes.edge(_SECOND, 1.0) / N
     m = len(federation.parties)
     federation.coordinator.notes.append(
         share_that_is_seen(N, p, m, privacy, worst, worst)
     )
-    first = shape(UNIT * np.eye(p), length, _FIRST)
+    first = passes.made(UNIT * np.eye(p), length, _FIRST)
     variance, axes = symmetric_eigenpairs(first.C, p, p)
     deviation, square = _shortening(variance, first.whole_edge, k)
     metric = np.rint(UNIT * product(axes / deviation, axes.T))
-    second = shape(metric, math.sqrt(max(square, first.whole_edge)), _SECOND)
+    second = passes.made(metric, math.sqrt(max(square, first.whole_edge)), _SECOND)
     found: dict[str, Any] = {
         "radius": first.row_norm,
         "inner_radius": second.row_norm,
@@ -425,19 +331,11 @@ def _by_preconditioning(
         return N, mean, 0.5 * (whole + whole.T), found
     # The axes of the first S do not depend on the noise of the second.
     W = axes[:, : min(k + _BOUNDED, p)]
-    of_sums = deviation_of(local_private_location, "total", spent, federation)
-    of_sums *= norm / lattice_steps(p)
     found["bounds"] = variance_bounds(
         product(product(W.T, whole), W),
         largest_of_products(product(stretch, W), second.noise.products / N),
         min(k, W.shape[1]),
-        MeanSquare.of(
-            N,
-            float(totals["energy"]),
-            totals["total"],
-            shift,
-            NoiseOfMoments(of_count, of_sums, noise * N),
-        ),
+        location.mean_square(shift),
     )
     C, spread = _both(first, second, variance, axes, whole, deviation)
     edge = 2.0 * math.sqrt(p) * math.sqrt(spread.smallest)
@@ -487,6 +385,82 @@ class _Pass:
         """Return those of the noise along pairs of axes that M divides."""
         p = len(deviation)
         return self.edge**2 / (4.0 * p) * np.outer(deviation, deviation) ** 2
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Passes:
+    """The two rounds with cross-products, about the mean of the first round.
+
+    Attributes
+    ----------
+    federation : Federation
+        Rows.
+    clipping : Clipping
+        The public numbers of the first round.
+    location : Location
+        What it found.
+    length : float
+        Root mean square length of the rows about their mean.
+    """
+
+    federation: Federation
+    clipping: Clipping
+    location: Location
+    length: float
+
+    def edge(self, share: float, row_norm: float) -> float:
+        """Return the largest eigenvalue that noise alone gives a cross-product."""
+        rho = self.clipping.rho * share
+        return noise_edge(local_private_shape, rho, row_norm, self.federation)
+
+    def made(self, metric: Float[Array, "p p"], expected: float, share: float) -> _Pass:
+        """Ask for the cross-product of rows times a metric, one round.
+
+        Parameters
+        ----------
+        metric : (p, p) array
+            Whole numbers, in units of `UNIT`.
+        expected : float
+            The root mean square length of rows that were multiplied.
+        share : float
+            Of the fit's cost.
+        """
+        N, p = self.location.N, self.federation.n_features
+        mean = self.clipping.centre + self.location.shift
+        # Few rows are clipped where noise is no matter, half of them where it is, and
+        # most where it is all that matters.
+        quiet = expected**2 / p / (self.edge(share, expected) / (N - 1))
+        times = next((t for t in _MULTIPLES if t**2 <= _QUIET * quiet), 1.0)
+        if quiet * _LOUD < 1.0:
+            times = _SHORT
+        row_norm = min(times * expected, 2.0 * self.clipping.row_norm)
+        about_mean = replace(self.clipping, centre=mean, row_norm=row_norm)
+        totals = self.federation.sum(
+            local_private_shape,
+            metric=metric,
+            reach=_REACH * self.length,
+            share=share,
+            **vars(about_mean),
+        )
+        # Clipping may shift the mean of the rows, and so does the noise of the mean.
+        # The correction has noise of its own, of rank two, along that shift.
+        C = _noisy_covariance(N, mean, totals)[1]
+        edge, of_count = self.edge(share, row_norm), self.location.noise.count
+        shift = float(np.linalg.norm(totals["total"])) / N
+        rho = self.clipping.rho * share
+        of_sums = deviation_of(local_private_shape, "total", rho, self.federation)
+        of_sums *= row_norm / lattice_steps(p)
+        along = (shift * math.sqrt(p) * of_sums + shift**2 * of_count) / N
+        return _Pass(
+            C=C,
+            edge=edge / N,
+            along=along,
+            row_norm=row_norm,
+            short=times <= 1.0,
+            noise=NoiseOfMoments(of_count, of_sums, edge / (2.0 * math.sqrt(p))),
+            mean=totals["total"] / N,
+        )
 
 
 @final

@@ -34,7 +34,7 @@ quadratic loss, 1961, for the mean.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
@@ -44,12 +44,11 @@ from unpooled.federation.federation import Federation
 from unpooled.linalg.eigen import symmetric_eigenpairs, with_positive_peaks
 from unpooled.linalg.settled import orthonormal_basis, product
 from unpooled.models.pca.private_certainty import (
-    MeanSquare,
-    NoiseOfMoments,
     largest_of_block,
     share_that_is_seen,
     variance_bounds,
 )
+from unpooled.models.pca.private_location import Location
 from unpooled.models.pca.spectrum import (
     Iteration,
     Spectrum,
@@ -60,14 +59,14 @@ from unpooled.models.pca.spectrum import (
 from unpooled.models.private_rows import (
     NOISY_MEAN,
     UNIT,
-    checked_count,
+    Clipping,
     deviation_of,
     multiplied,
     promise,
 )
 from unpooled.protocol.bounds import LATTICE, LatticePair, lattice_steps
-from unpooled.protocol.step import Step, public, release, summed
-from unpooled.secure.noise import GaussianPrivacy, Noise, rho_of
+from unpooled.protocol.step import public, release, summed
+from unpooled.secure.noise import GaussianPrivacy, Noise
 
 # Share of ρ of the first round.
 LOCATION = 0.06
@@ -94,16 +93,13 @@ _MORE = 5
 def local_private_products(
     X: Float[Array, "n p"],
     *,
-    centre: Float[Array, " p"],
+    clipping: Clipping,
     block: Float[Array, "p l"],
-    row_norm: float,
     score_norm: float,
-    epsilon: float,
-    delta: float,
     share: float,
 ) -> dict[str, Any]:
     """Return exact sums of whole numbers; the silo adds the declared noise to them."""
-    Y, Z = multiplied(X, centre, row_norm, block, score_norm)
+    Y, Z = multiplied(X, clipping.centre, clipping.row_norm, block, score_norm)
     # Every partial sum is a whole number below 2⁵³.
     return {"products": Y.T @ Z}
 
@@ -123,7 +119,6 @@ def by_power(
     wanted: Wanted,
     privacy: GaussianPrivacy,
     centre: Float[Array, " p"],
-    location: Step,
     random_state: Any,
 ) -> Spectrum:
     """Return the leading components from products with blocks.
@@ -138,56 +133,22 @@ def by_power(
         With the mechanism "power".
     centre : (p,) array
         The public centre.
-    location : Step
-        The step of the first round.
     random_state : int, RandomState or None
         Of the first block.
     """
     p = federation.n_features
     k = check_is_number(wanted, "power", p)
-    rho = rho_of(privacy.epsilon, privacy.delta)
-    asked = {"epsilon": privacy.epsilon, "delta": privacy.delta}
-    totals = federation.sum(
-        location, centre=centre, row_norm=privacy.row_norm, share=LOCATION, **asked
-    )
-    N = checked_count(totals)
-    unit = privacy.row_norm / lattice_steps(p)
-    of_sums = deviation_of(location, "total", rho * LOCATION, federation) * unit / N
-    of_energy = deviation_of(location, "energy", rho * LOCATION, federation)
-    # With many columns the noise of the mean may be longer than the mean itself, and
-    # subtracting it would add it to every row.
-    shift = totals["total"] / N
-    square = float(np.add.reduce(shift * shift))
-    shrunk = max(1.0 - p * of_sums**2 / square, 0.0) if square > 0.0 else 0.0
-    shift = shrunk * shift
-    square = float(totals["energy"]) / N - shrunk * square
-    radius = math.sqrt(max(square, of_energy * unit**2 / N))
-    radius = min(radius, 2.0 * privacy.row_norm)
-
-    share = (1.0 - LOCATION) / privacy.rounds
     width = min(k + _MORE, p)
+    clipping = Clipping.of(privacy, centre)
+    location = Location.of(federation, clipping, LOCATION)
+    N = location.N
+    shift, lost = _shrunk_shift(location)
+    radius = min(location.length(lost), 2.0 * privacy.row_norm)
+    about_mean = replace(clipping, centre=centre + shift, row_norm=radius)
     start = Iteration(0.5, 1, random_state).starting_block(federation, p, width)
-    rounds: list[_Round] = []
-    Q, scores = orthonormal_basis(start), radius * math.sqrt(width / p)
-    for _ in range(privacy.rounds):
-        block = np.rint(UNIT * Q)
-        image = federation.sum(
-            local_private_products,
-            centre=centre + shift,
-            block=block,
-            row_norm=radius,
-            score_norm=scores,
-            share=share,
-            **asked,
-        )["products"]
-        step, spent = local_private_products, rho * share
-        noise = deviation_of(step, "products", spent, federation)
-        noise *= (radius / lattice_steps(p)) * (scores / lattice_steps(width))
-        rounds.append(_Round(block / UNIT, image / N, noise / N))
-        Q, scores = _next_block(rounds[-1], radius)
+    rounds, scores = _iterated(federation, about_mean, start, privacy.rounds, N)
 
-    of_one = deviation_of(local_private_products, "products", rho * share, federation)
-    of_one /= lattice_steps(p) * lattice_steps(width) * N
+    of_one = _noise_of_products(federation, clipping, width, privacy.rounds) / N
     of_one *= math.sqrt(p) + math.sqrt(width)
     of_one /= math.sqrt(len(_later(rounds)))
     # Scores are clipped to their own length, which blocks of noise have the least of.
@@ -200,20 +161,13 @@ def by_power(
     edge = noise * (math.sqrt(p) + math.sqrt(width))
     variance = np.maximum(variance, 0.0)
     total = max(radius**2, float(np.add.reduce(variance)))
-    of_count = deviation_of(location, "count", rho * LOCATION, federation) / LATTICE
     # The last block does not depend on the noise of the last round.
     last = rounds[-1]
     bounds = variance_bounds(
         product(last.block.T, last.image),
         largest_of_block(width, last.noise),
         k,
-        MeanSquare.of(
-            N,
-            float(totals["energy"]),
-            totals["total"],
-            shift,
-            NoiseOfMoments(of_count, of_sums * N, of_energy * unit**2),
-        ),
+        location.mean_square(shift),
     )
     rest = total - float(np.add.reduce(variance))
     return Spectrum(
@@ -231,6 +185,70 @@ def by_power(
             "explained_variance_bounds_": bounds,
         },
     )
+
+
+def _shrunk_shift(location: Location) -> tuple[Float[Array, " p"], float]:
+    """Return the mean about the centre, shrunk, and what it takes off mean squares.
+
+    With many columns the noise of the mean may be longer than the mean itself, and
+    subtracting it would add it to every row.
+    """
+    shift, of_mean = location.shift, location.noise.sums / location.N
+    square = float(np.add.reduce(shift * shift))
+    noise = len(shift) * of_mean**2
+    shrunk = max(1.0 - noise / square, 0.0) if square > 0.0 else 0.0
+    return shrunk * shift, shrunk * square
+
+
+def _noise_of_products(
+    federation: Federation, clipping: Clipping, width: int, n_rounds: int
+) -> float:
+    """Return the deviation of a product's noise, for rows and scores of norm 1."""
+    share = (1.0 - LOCATION) / n_rounds
+    step, rho = local_private_products, clipping.rho * share
+    deviation = deviation_of(step, "products", rho, federation)
+    steps = lattice_steps(federation.n_features) * lattice_steps(width)
+    return deviation / steps
+
+
+def _iterated(
+    federation: Federation,
+    clipping: Clipping,
+    start: Float[Array, "p l"],
+    n_rounds: int,
+    N: int,
+) -> tuple[list[_Round], float]:
+    """Return the rounds with blocks of directions, and the norm of the next scores.
+
+    Parameters
+    ----------
+    federation : Federation
+        Rows.
+    clipping : Clipping
+        About the noisy mean, to the radius.
+    start : (p, l) array
+        The first block.
+    n_rounds, N : int
+        Their number, and the sample size.
+    """
+    p, width = start.shape
+    radius, share = clipping.row_norm, (1.0 - LOCATION) / n_rounds
+    of_one = _noise_of_products(federation, clipping, width, n_rounds)
+    rounds: list[_Round] = []
+    Q, scores = orthonormal_basis(start), radius * math.sqrt(width / p)
+    for _ in range(n_rounds):
+        block = np.rint(UNIT * Q)
+        image = federation.sum(
+            local_private_products,
+            block=block,
+            score_norm=scores,
+            share=share,
+            **vars(clipping),
+        )["products"]
+        noise = of_one * radius * scores
+        rounds.append(_Round(block / UNIT, image / N, noise / N))
+        Q, scores = _next_block(rounds[-1], radius)
+    return rounds, scores
 
 
 def _next_block(last: _Round, radius: float) -> tuple[Float[Array, "p l"], float]:

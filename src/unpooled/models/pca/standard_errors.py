@@ -394,7 +394,7 @@ def standard_errors(
 @final
 @dataclass(frozen=True, eq=False)
 class _Weights:
-    """What silos are sent for standard errors: everything follows from eigenpairs.
+    """Arguments of the steps for standard errors, which all follow from eigenpairs.
 
     Attributes
     ----------
@@ -424,7 +424,7 @@ class _Weights:
 
     @property
     def loading_units(self) -> Float[Array, "k p"]:
-        """What the loadings' influences are measured in."""
+        """The units of the loadings' influences."""
         spread, values = self.arguments["spread"], self.arguments["values"]
         if self.correlations:
             spread = np.ones_like(spread)

@@ -71,7 +71,7 @@ def one_hot(
 
 
 class CategoryEncoder(TransformerMixin, FederatedEstimator):
-    """What encoders of categories find, all silos together.
+    """Base of encoders: the categories of each column over all silos.
 
     Attributes
     ----------

@@ -32,19 +32,18 @@ from unpooled.arrays import Array, Float
 from unpooled.federation.federation import Federation
 from unpooled.models.private_rows import (
     POINT,
+    Clipping,
     checked_count,
     checked_point,
     deviation_of,
-    in_units,
     noisy,
     noisy_count,
-    on_lattice,
     promise,
 )
 from unpooled.protocol.bounds import LATTICE, lattice_steps
 from unpooled.protocol.step import derived, public, summed
 from unpooled.results.formats import number
-from unpooled.secure.noise import GaussianPrivacy, rho_of
+from unpooled.secure.noise import GaussianPrivacy
 
 # The distance of a mean, in standard errors, that a test at 5 % detects with 80 %.
 _SEEN = 1.9599640 + 0.8416212
@@ -68,16 +67,10 @@ _TOTAL = "column sums about a public centre, in public units, with noise"
     ),
 )
 def local_private_moments(
-    X: Float[Array, "n p"],
-    *,
-    centre: Float[Array, " p"],
-    scale: Float[Array, " p"],
-    row_norm: float,
-    epsilon: float,
-    delta: float,
+    X: Float[Array, "n p"], *, clipping: Clipping, scale: Float[Array, " p"]
 ) -> dict[str, Any]:
     """Return exact sums of whole numbers; the silo adds the declared noise to them."""
-    Y = on_lattice(in_units(X, centre, scale), np.zeros(X.shape[1]), row_norm)
+    Y = clipping.rows_in_units(X, scale)
     # Whole numbers below 2⁵³, so no partial sum is rounded.
     return {
         "count": np.array(len(Y) * LATTICE),
@@ -88,16 +81,10 @@ def local_private_moments(
 
 @summed(takes=_TAKES, count=noisy_count(0.1), total=noisy("p", 1, 0.9, _TOTAL))
 def local_private_means(
-    X: Float[Array, "n p"],
-    *,
-    centre: Float[Array, " p"],
-    scale: Float[Array, " p"],
-    row_norm: float,
-    epsilon: float,
-    delta: float,
+    X: Float[Array, "n p"], *, clipping: Clipping, scale: Float[Array, " p"]
 ) -> dict[str, Any]:
     """Return exact sums of whole numbers; the silo adds the declared noise to them."""
-    Y = on_lattice(in_units(X, centre, scale), np.zeros(X.shape[1]), row_norm)
+    Y = clipping.rows_in_units(X, scale)
     return {"count": np.array(len(Y) * LATTICE), "total": Y.sum(axis=0)}
 
 
@@ -165,15 +152,9 @@ def private_moments(
     """Return means and, if wanted, variances of all columns, from one round."""
     step = local_private_moments if with_std else local_private_means
     centre, unit = checked_point(privacy, federation, step)
-    totals = federation.sum(
-        step,
-        centre=centre,
-        scale=unit,
-        row_norm=privacy.row_norm,
-        epsilon=privacy.epsilon,
-        delta=privacy.delta,
-    )
-    N, rho = checked_count(totals), rho_of(privacy.epsilon, privacy.delta)
+    clipping = Clipping.of(privacy, centre)
+    totals = federation.sum(step, scale=unit, **vars(clipping))
+    N, rho = checked_count(totals), clipping.rho
     length = privacy.row_norm / lattice_steps(federation.n_features)
     of_count = deviation_of(step, "count", rho, federation) / LATTICE
     of_sums = deviation_of(step, "total", rho, federation) * length

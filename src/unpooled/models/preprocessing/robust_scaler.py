@@ -47,6 +47,11 @@ def about_medians(
     return (X - center) / scale
 
 
+def _between(found: Float[Array, "r p"]) -> Float[Array, " p"]:
+    """Return the ranges between the last two quantiles; 0 where only one was found."""
+    return found[-1] - found[-2:][0]
+
+
 @final
 @dataclass(eq=False, repr=False)
 class RobustScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
@@ -152,36 +157,35 @@ class RobustScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         self.center_ = self.scale_ = None
         if not wanted:
             return
-        names = federation.feature_names
-        private = None
         if self.privacy is None:
             found, _ = column_values(self, federation, np.array(wanted))
+            self._check_known(found, federation)
+            scale = _between(found)
+            scale = np.where(scale < _ROUNDING, 1.0, scale)
         else:
             private = private_quantiles.private_quantiles(
                 self, federation, np.array(wanted)
             )
             found, self.privacy_ = private.values, private.privacy
-        if few := [
-            n for n, own in zip(names, found.T, strict=True) if np.isnan(own).any()
-        ]:
-            raise DataError(
-                f"Fewer than {self.min_rows} values lie at or beyond a quantile of "
-                f"{', '.join(few)}. Leave such columns out with select."
-            )
+            scale = np.maximum(_between(found), private.widths)
+            if self.with_centering:
+                self.center_interval_ = private.intervals[:, 0]
         if self.with_centering:
             self.center_ = found[0]
-            if private is not None:
-                self.center_interval_ = private.intervals[:, 0]
         if self.with_scaling:
-            scale = found[-1] - found[-2]
-            if private is not None:
-                scale = np.maximum(scale, private.widths)
-            else:
-                scale = np.where(scale < _ROUNDING, 1.0, scale)
             if self.unit_variance:
                 normal = scipy.stats.norm.ppf([low, high])
                 scale = scale / (normal[1] - normal[0])
             self.scale_ = scale
+
+    def _check_known(self, found: Float[Array, "r p"], federation: Federation) -> None:
+        unknown = np.isnan(found).any(axis=0)
+        if unknown.any():
+            few = np.array(federation.feature_names)[unknown]
+            raise DataError(
+                f"Fewer than {self.min_rows} values lie at or beyond a quantile of "
+                f"{', '.join(few)}. Leave such columns out with select."
+            )
 
     def _range(self) -> tuple[float, float]:
         try:

@@ -56,7 +56,7 @@ def in_units(
 
 
 class Inference:
-    """What an estimator with a covariance matrix of its coefficients offers.
+    """Methods of estimators that have a covariance matrix of their coefficients.
 
     Attributes
     ----------

@@ -19,15 +19,16 @@ References
 Agresti, Categorical data analysis, 3rd edition, Wiley, 2013, chapters 5 and 8.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 import scipy.stats
 from sklearn.utils.validation import check_is_fitted
 
-from unpooled.arrays import Array, Float, Shaped
+from unpooled.arrays import Array, Float, Int, Shaped
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.ledger.notebook import pandas_if_installed
@@ -166,6 +167,82 @@ _BY_SILO = (
     *(local_class_profile, local_class_profile_gradient),
     *(local_class_profile_products, local_class_profile_cluster_products),
 )
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """The search's rounds: decision functions of standardised columns.
+
+    Attributes
+    ----------
+    federation : Federation
+        The columns that predict.
+    names : (c, w) array
+        Names of the classes, as their steps take them.
+    count : (c,) array
+        Sizes of the classes.
+    mean, scale : (p,) arrays
+        Of the columns.
+    own : bool
+        Whether each silo has intercepts of its own, which the search leaves out.
+    """
+
+    federation: Federation
+    names: Int[Array, "c w"]
+    count: Float[Array, " c"]
+    mean: Float[Array, " p"]
+    scale: Float[Array, " p"]
+    own: bool
+
+    @property
+    def k(self) -> int:
+        """The number of decision functions, one for each class but the first."""
+        return len(self.names) - 1
+
+    @property
+    def n_parameters(self) -> int:
+        """How many parameters a fit has, with the silos' own intercepts."""
+        n_intercepts = len(self.federation.parties) if self.own else 1
+        return self.k * (len(self.mean) + n_intercepts)
+
+    def start(self) -> Float[Array, " m"]:
+        """Return the parameters to begin with: the classes' shares."""
+        start = np.zeros((self.k, len(self.mean) + (not self.own)))
+        if not self.own:
+            start[:, 0] = np.log(self.count[1:] / self.count[0])
+        return start.ravel()
+
+    def parameter_names(self) -> list[str]:
+        """Return names of the parameters, for errors."""
+        columns = self.federation.feature_names
+        columns = columns_within(columns) if self.own else ["intercept", *columns]
+        return [
+            name if self.k == 1 else f"{name} ({value})"
+            for value in class_values(self.names)[1:].tolist()
+            for name in columns
+        ]
+
+    def of_functions(self, theta: Float[Array, " m"]) -> Float[Array, "k l"]:
+        """Return parameters, a row for each decision function."""
+        return theta.reshape(self.k, -1)
+
+    def at(self, theta: Float[Array, " m"]) -> dict[str, Any]:
+        """Return parameters as steps take them: `ClassArguments`."""
+        return {
+            "mean": self.mean,
+            "scale": self.scale,
+            "classes": self.names,
+            "count": self.count,
+            "width": len(theta),
+            "theta": self.of_functions(theta).copy(),
+        }
+
+    def evaluated(self, step: Step, theta: Float[Array, " m"]) -> newton.Evaluation:
+        """Return the log-likelihood at some parameters, in one round."""
+        totals = self.federation.sum(step, **self.at(theta))
+        information, deviance = totals.get("information"), float(totals["deviance"])
+        return newton.Evaluation(deviance, totals["gradient"], information)
 
 
 @final
@@ -336,62 +413,34 @@ class LogisticRegression(Inference, LinearClassifier):
         # Rounds 2 and 3: means and scales of the columns.
         N, mean, scale = standardisation(federation)
         own = bool(self.site_effects)
-        k, length = len(names) - 1, len(mean) + (not own)
-        n_parameters = k * length + own * k * len(federation.parties)
+        search = _Search(federation, names, count, mean, scale, own)
+        n_parameters = search.n_parameters
         if self.C == np.inf and N <= n_parameters:
             raise DataError(
                 f"{n_parameters} parameters take more rows than all silos have. Leave "
                 f"columns out, or set a penalty (C)."
             )
-        common: dict[str, Any] = {
-            "mean": mean,
-            "scale": scale,
-            "classes": names,
-            "count": count,
-            "width": k * length,
-        }
-
         # Rounds 4, 5, ...: Newton's steps, from the classes' shares.
         working, gradient, *steps = _BY_SILO if own else _BY_ROW
-
-        def at(theta: Float[Array, " m"]) -> dict[str, Any]:
-            return common | {"theta": theta.reshape(k, length).copy()}
-
-        def evaluation(step: Step) -> Callable[[Float[Array, " m"]], newton.Evaluation]:
-            def evaluate(theta: Float[Array, " m"]) -> newton.Evaluation:
-                totals = federation.sum(step, **at(theta))
-                information = totals.get("information")
-                deviance = float(totals["deviance"])
-                return newton.Evaluation(deviance, totals["gradient"], information)
-
-            return evaluate
-
-        start = np.zeros((k, length))
-        values, columns = class_values(names), federation.feature_names
-        if own:
-            columns = columns_within(columns)
-        else:
-            start[:, 0] = np.log(count[1:] / count[0])
-            columns = ["intercept", *columns]
+        by_gradients = self.solver == "bfgs"
         found = newton.maximised(
             federation,
-            evaluation(working),
-            start.ravel(),
-            penalty=self._penalty(scale, k, own=own),
+            partial(search.evaluated, working),
+            search.start(),
+            penalty=self._penalty(scale, search.k, own=own),
             tol=self.tol,
-            max_iter=self.max_iter * (_MORE if self.solver == "bfgs" else 1),
-            names=[
-                name if k == 1 else f"{name} ({value})"
-                for value in values[1:].tolist()
-                for name in columns
-            ],
+            max_iter=self.max_iter * (_MORE if by_gradients else 1),
+            names=search.parameter_names(),
             of_classes=True,
-            evaluate_gradient=evaluation(gradient) if self.solver == "bfgs" else None,
+            evaluate_gradient=(
+                partial(search.evaluated, gradient) if by_gradients else None
+            ),
         )
-        self.classes_, self.class_count_ = values, count.astype(np.int64)
+        self.classes_ = class_values(names)
+        self.class_count_ = count.astype(np.int64)
         self.n_iter_, self.n_samples_ = found.n_iter, N
         # To the columns' units, and to one function for each class.
-        theta = product(_contrasts(k), found.parameters.reshape(k, length))
+        theta = product(_contrasts(search.k), search.of_functions(found.parameters))
         if own:
             self.coef_ = theta / scale
             federation.keep(
@@ -414,12 +463,12 @@ class LogisticRegression(Inference, LinearClassifier):
             federation,
             clusters,
             (steps[0], steps[1]),
-            at(found.parameters),
+            search.at(found.parameters),
         )
         self._set_inference(
             found.information,
             products,
-            np.kron(_contrasts(k), unstandardised(mean, scale)[own:, own:]),
+            np.kron(_contrasts(search.k), unstandardised(mean, scale)[own:, own:]),
             dispersion=1.0,
             N=N,
             n_parameters=n_parameters,

@@ -1,4 +1,4 @@
-"""What a meta-analysis of the silos' own regressions says, beside the pooled one.
+"""Meta-analysis of the silos' own regressions, beside the pooled regression.
 
     rounds      the regression of the pooled rows: `linear.py`, `glm.py`, `logistic.py`
     last round  each silo fits its own rows; silos ── coefficients, variances ──> shown
@@ -323,7 +323,7 @@ class MetaAnalysis(FederatedEstimator):
 
 
 def compare_with_meta_analysis(model: Any, X: Any, y: Any = None) -> MetaAnalysis:
-    """Return what a meta-analysis of the silos' own regressions would have said.
+    """Compare a pooled regression with a meta-analysis of the silos' own regressions.
 
     Parameters
     ----------

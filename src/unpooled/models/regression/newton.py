@@ -85,6 +85,11 @@ _VANISHED = 1e-6
 _ROUNDING = 1e-10
 # Of ill-conditioned systems two machines find steps that differ by more than rounding.
 _SLACK = 1e6
+# The number of rounds depends on the data; a plan lists the most there can be.
+_HOW_MANY = (
+    "How many rounds the search for the coefficients takes depends on the data; the "
+    "plan has the most there can be, max_iter = {max_iter} in each fit."
+)
 
 
 @final
@@ -138,9 +143,13 @@ class Maximum:
         return _information(self.last)
 
 
+# An evaluation at some parameters, in one round.
+_Round = Callable[[Float[Array, " k"]], Evaluation]
+
+
 def maximised(
     federation: Federation,
-    evaluate: Callable[[Float[Array, " k"]], Evaluation],
+    evaluate: _Round,
     start: Float[Array, " k"],
     *,
     penalty: Float[Array, "k k"] | None,
@@ -148,8 +157,8 @@ def maximised(
     max_iter: int,
     names: Sequence[str],
     of_classes: bool = False,
-    evaluate_gradient: Callable[[Float[Array, " k"]], Evaluation] | None = None,
-    evaluate_start: Callable[[Float[Array, " k"]], Evaluation] | None = None,
+    evaluate_gradient: _Round | None = None,
+    evaluate_start: _Round | None = None,
     is_curvature: bool = True,
 ) -> Maximum:
     """Return the maximum of a log-likelihood; one round for each evaluation.
@@ -196,37 +205,20 @@ def maximised(
             f"error between 0 and 1, and max_iter at least 1."
         )
     P = np.zeros((len(start), len(start))) if penalty is None else penalty
+    search = _Search(evaluate, evaluate_gradient, evaluate_start, P, tol, max_iter)
     if federation.coordinator.planned:
-        # The number of rounds depends on the data; a plan lists the most there can be.
-        note = (
-            f"How many rounds the search for the coefficients takes depends on the "
-            f"data; the plan has the most there can be, max_iter = {max_iter} in each "
-            f"fit."
-        )
-        if note not in federation.coordinator.notes:
-            federation.coordinator.notes.append(note)
-        # As in a search, every round asks at other parameters, and with another penalty
-        # at others again: what folds and candidates ask alike is opened once.
-        stride = 1.0 + float(np.trace(P))
-        between = evaluate_gradient or evaluate
-        first = (evaluate_start or evaluate)(start)
-        for i in range(1, max_iter - 1):
-            between(start + i * stride)
-        last = evaluate(start - stride) if max_iter > 1 else first
-        return Maximum(start, last, first, max_iter)
+        notes = federation.coordinator.notes
+        if (note := _HOW_MANY.format(max_iter=max_iter)) not in notes:
+            notes.append(note)
+        return search.planned(start)
     # Logarithms differ between machines in their last digits.
     theta = settled("start of the search", lambda: {"start": start}, by_nearness)[
         "start"
     ]
-    found = (evaluate_start or evaluate)(theta)
-    first, n_iter = found, 1
-    H = _information(found)
+    found = search.begun(theta)
+    first, H = found, _information(found)
     if penalty is None:
         check_definite(H, names)
-
-    def objective(at: Evaluation, theta: Float[Array, " k"]) -> float:
-        return at.deviance + float(np.add.reduce(theta * _times(P, theta)))
-
     steady, length = 0, np.inf
     while True:
         gradient = found.gradient - _times(P, theta)
@@ -235,13 +227,11 @@ def maximised(
         exact = found.information is not None
         exact = exact and (found is not first or evaluate_start is None)
         if gain <= tol**2 and exact:
-            return Maximum(theta + step, found, first, n_iter)
+            return Maximum(theta + step, found, first, search.n_iter)
         if gain <= tol**2:
             # The end by an approximate information: from here on with the exact one.
-            evaluate_gradient = None
-            if n_iter == max_iter:
-                raise _too_few(max_iter, gain, tol)
-            found, n_iter = evaluate(theta), n_iter + 1
+            search.evaluate_gradient = None
+            found = search.evaluated(theta, gain)
             H = _information(found)
             # Such a search may go to infinity in steps that end by themselves.
             full = _information(first)
@@ -261,23 +251,97 @@ def maximised(
         # With less, the probability of every row's own class is above one half.
         if of_classes and penalty is None and found.deviance < 2.0 * np.log(2.0):
             raise _separated(step, names)
-        share, before, trial = 1.0, objective(found, theta), theta
-        here = found
-        for _ in range(_HALVINGS):
-            if n_iter == max_iter:
-                raise _too_few(max_iter, gain, tol)
-            trial = theta + share * step
-            found, n_iter = (evaluate_gradient or evaluate)(trial), n_iter + 1
-            if objective(found, trial) <= before + _ROUNDING * abs(before):
-                break
-            share /= 2
+        here, before = found, theta
+        found, theta = search.stepped(here, theta, step, gain)
         # The gradient of a start is another one, of which no change follows.
         began = here is first and evaluate_start is not None
         if found.information is None or not (is_curvature or began):
-            H = _updated(H, trial - theta, here.gradient - found.gradient)
+            H = _updated(H, theta - before, here.gradient - found.gradient)
         else:
             H = found.information
-        theta = trial
+
+
+@final
+@dataclass(eq=False)
+class _Search:
+    """The rounds of a search, counted.
+
+    Attributes
+    ----------
+    evaluate, evaluate_gradient, evaluate_start, tol, max_iter
+        As `maximised` takes them.
+    penalty : (k, k) array
+        0 where there is none.
+    n_iter : int
+        Number of evaluations so far.
+    """
+
+    evaluate: _Round
+    evaluate_gradient: _Round | None
+    evaluate_start: _Round | None
+    penalty: Float[Array, "k k"]
+    tol: float
+    max_iter: int
+    n_iter: int = 0
+
+    def planned(self, start: Float[Array, " k"]) -> Maximum:
+        """Return the start, after as many rounds as there can be."""
+        # As in a search, every round asks at other parameters, and with another penalty
+        # at others again: what folds and candidates ask alike is opened once.
+        stride = 1.0 + float(np.trace(self.penalty))
+        between = self.evaluate_gradient or self.evaluate
+        first = self.begun(start)
+        for i in range(1, self.max_iter - 1):
+            between(start + i * stride)
+        last = self.evaluate(start - stride) if self.max_iter > 1 else first
+        return Maximum(start, last, first, self.max_iter)
+
+    def begun(self, start: Float[Array, " k"]) -> Evaluation:
+        """Return the evaluation at the start."""
+        self.n_iter = 1
+        return (self.evaluate_start or self.evaluate)(start)
+
+    def evaluated(self, theta: Float[Array, " k"], gain: float) -> Evaluation:
+        """Return the evaluation at some parameters, in one round more.
+
+        Parameters
+        ----------
+        gain : float
+            The square of the last step's length, in standard errors.
+
+        Raises
+        ------
+        ConvergenceError
+            Where there were as many rounds as there may be.
+        """
+        if self.n_iter == self.max_iter:
+            raise _too_few(self.max_iter, gain, self.tol)
+        self.n_iter += 1
+        return (self.evaluate_gradient or self.evaluate)(theta)
+
+    def stepped(
+        self,
+        here: Evaluation,
+        theta: Float[Array, " k"],
+        step: Float[Array, " k"],
+        gain: float,
+    ) -> tuple[Evaluation, Float[Array, " k"]]:
+        """Return the evaluation and the parameters after a step, halved as often.
+
+        Until the likelihood does not fall, or `_HALVINGS` times.
+        """
+        share, before = 1.0, self._objective(here, theta)
+        found, trial = here, theta
+        for _ in range(_HALVINGS):
+            trial = theta + share * step
+            found = self.evaluated(trial, gain)
+            if self._objective(found, trial) <= before + _ROUNDING * abs(before):
+                break
+            share /= 2
+        return found, trial
+
+    def _objective(self, at: Evaluation, theta: Float[Array, " k"]) -> float:
+        return at.deviance + float(np.add.reduce(theta * _times(self.penalty, theta)))
 
 
 def _has_vanished(H: Float[Array, "k k"], start: Float[Array, "k k"]) -> bool:

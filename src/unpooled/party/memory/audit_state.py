@@ -1,4 +1,4 @@
-"""What a silo's audit log says, entry after entry: its state after a restart."""
+"""The state of a silo as its audit log has it, also after a restart."""
 
 import base64
 import fnmatch
@@ -133,7 +133,7 @@ class Setting:
 @final
 @dataclass(eq=False)
 class LoggedStudy:
-    """What the log says of one study.
+    """The state of one study in the log.
 
     Attributes
     ----------

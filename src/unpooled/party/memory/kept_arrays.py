@@ -33,7 +33,7 @@ from unpooled.protocol.refusal import Refusal
 @final
 @dataclass(frozen=True)
 class KeptAs:
-    """What an array is that a step kept, for the people of the silo.
+    """Description of an array that a step kept, for the people of the silo.
 
     Attributes
     ----------

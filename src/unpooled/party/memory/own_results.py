@@ -1,4 +1,4 @@
-"""What a silo keeps of a study, as files for the silo's own people.
+"""A silo's own part of a study's results, as files for the silo's own people.
 
     components  k p  ──>  pca_components.csv   a row for each own column
     weights     p c  ──>  mmvfl_weights.csv    a row for each own column

@@ -19,7 +19,7 @@ Of rows that are gone the silo has digests and no cells. How many must at least 
 changed is all that it can judge of them (`rules.table_versions`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import final
 from weakref import WeakKeyDictionary
 
@@ -59,11 +59,20 @@ class ChangedRows:
         # Of a table: the steps and views that were judged, and passed.
         self._passed: WeakKeyDictionary[Table, set[str]] = WeakKeyDictionary()
 
-    def check(self, step: Step, view: View, *, planned: bool = False) -> None:
+    def check(
+        self,
+        step: Step,
+        view: View,
+        came: Mapping[str, AlignedTable],
+        *,
+        planned: bool = False,
+    ) -> None:
         """Refuse a step that would not be answered about rows that came alone.
 
         Parameters
         ----------
+        came : mapping of str to AlignedTable
+            These rows, as `tables` returns them.
         planned : bool, default False
             Whether the numbers of the view's transforms are placeholders.
 
@@ -74,7 +83,8 @@ class ChangedRows:
         """
         if not any(one.noise is None for one in step.leaves.values()):
             return
-        for version, new in self._came(view):
+        for version, some in came.items():
+            new = view.of_rows(some)
             try:
                 self._judge(step, view, new, version, planned=planned)
             except Refusal as broken:
@@ -88,7 +98,7 @@ class ChangedRows:
         """
         if step.by != "rows":
             return []
-        return [new for _, new in self._came(view)]
+        return [view.of_rows(some) for some in self.tables(view).values()]
 
     def tables(self, view: View) -> dict[str, AlignedTable]:
         """Return the rows by which the view's table differs from earlier versions.
@@ -105,10 +115,6 @@ class ChangedRows:
             if name not in known and left.any():
                 known[name] = AlignedTable(view.whole, np.flatnonzero(left))
         return known
-
-    def _came(self, view: View) -> Iterator[tuple[str, View]]:
-        for version, some in self.tables(view).items():
-            yield version, view.of_rows(some)
 
     def _judge(
         self, step: Step, view: View, new: View, version: str, *, planned: bool

@@ -66,20 +66,21 @@ class DifferencingRules:
     def check(self, asked: AskedStep, parties: tuple[str, ...]) -> None:
         """Refuse a step that, with earlier answers, gives a few rows or one party.
 
-        Where few cells are missing the view of the step is told how they were filled.
+        Where few cells are missing, the step's view is given their earlier fillings.
         """
         view = asked.view
         self.check_parties(view, parties)
         if isinstance(view, View):
+            versions, whole = self._names(view)
             # Noise hides a few rows more or less, and a refusal would tell of them.
             if not is_private(asked.step):
-                self._check_rows(view)
-            versions = self._versions.names(view.table)
+                self._check_rows(view, whole)
+            came = self._changed.tables(view)
             self._settings.check(asked, versions)
             self._fillings.check(view, versions)
             self._imputed.check(asked.step, view)
-            self._changed.check(asked.step, view)
-            self._check_together(asked.step, view)
+            self._changed.check(asked.step, view, came)
+            self._together.check(asked.step, view, whole, [*came.values()])
         else:
             self._versions.check(view.table, only_ids=True)
 
@@ -93,7 +94,7 @@ class DifferencingRules:
                 raise Refusal("allow_roster_change")
 
     def foresee(self, step: Step, view: View, planned: Sequence[Sequence[str]]) -> None:
-        """Refuse a planned step for what it reads, whatever numbers are fitted.
+        """Refuse a planned step for its rows and columns, whatever numbers are fitted.
 
         Parameters
         ----------
@@ -101,24 +102,30 @@ class DifferencingRules:
             The rows of answers that a plan has before this one; see
             `CompleteRows.foresee`.
         """
+        _, whole = self._names(view)
         if not is_private(step):
-            self._check_rows(view, planned)
+            self._check_rows(view, whole, planned)
+        came = self._changed.tables(view)
         self._imputed.foresee(step, view)
-        self._changed.check(step, view, planned=True)
-        self._check_together(step, view)
-
-    def _check_together(self, step: Step, view: View) -> None:
-        came = [*self._changed.tables(view).values()]
-        self._together.check(step, view, self._versions.names(view.whole), came)
+        self._changed.check(step, view, came, planned=True)
+        self._together.check(step, view, whole, [*came.values()])
 
     def rows_that_came(self, step: Step, view: View) -> list[View]:
         """Return views of the rows that two answers to a step subtract to."""
         return self._changed.of_step(step, view)
 
-    def _check_rows(self, view: View, planned: Sequence[Sequence[str]] = ()) -> None:
+    def _names(self, view: View) -> tuple[list[str], list[str]]:
+        """Return the names of a view's table, and of the silo's whole table."""
+        versions = self._versions.names(view.table)
+        if view.whole is view.table:
+            return versions, versions
+        return versions, self._versions.names(view.whole)
+
+    def _check_rows(
+        self, view: View, whole: list[str], planned: Sequence[Sequence[str]] = ()
+    ) -> None:
         """Refuse rows that differ in a few from those of an earlier answer."""
         self._versions.check(view.table)
-        whole = self._versions.names(view.whole)
         self._complete.check(view, whole)
         self._complete.foresee(view, planned)
 
@@ -132,11 +139,10 @@ class DifferencingRules:
         only_ids = not isinstance(view, View)
         notes = self._versions.notes(view.table, only_ids=only_ids)
         if isinstance(view, View):
-            versions = self._versions.names(view.table)
+            versions, whole = self._names(view)
             notes += self._fillings.notes(view, versions)
             notes += self._imputed.notes(asked.step, view)
             notes += self._settings.notes(asked, versions)
-            whole = self._versions.names(view.whole)
             notes += self._complete.notes(view, whole)
             notes += self._together.notes(asked.step, view, whole)
         return notes

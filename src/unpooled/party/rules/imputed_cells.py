@@ -1,4 +1,4 @@
-"""How a silo's missing cells were filled before: two fillings subtract to rows.
+"""Earlier values for a silo's missing cells: two fillings subtract to rows.
 
     products with a filled column = those of the cells that are there
                                     + the filling × the rows whose cell is missing

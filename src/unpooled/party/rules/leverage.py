@@ -177,7 +177,7 @@ def _by_scatter(
     scatter: Float[Array, "..."],
     about: Float[Array, " p"] | None,
 ) -> Leverage | None:
-    """Return what a scatter of the view's rows says; None where it does not decide."""
+    """Return the verdict by a scatter of the view's rows; None if it has none."""
     n, p = view.n_rows, len(view.columns)
     A = unpack(scatter, p) if scatter.shape == (p * (p + 1) // 2,) else scatter
     if A.shape != (p, p):

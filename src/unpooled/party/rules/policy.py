@@ -35,7 +35,7 @@ _FORMER = {
 
 
 def _naming_misspelt_rules(kind: type[_Kind]) -> type[_Kind]:
-    """Let the constructor say of a misspelt rule what a mapping's error says."""
+    """Give the constructor's error about a misspelt rule the text of a mapping's."""
     plain: Any = kind.__init__
 
     @functools.wraps(plain)
@@ -325,7 +325,7 @@ class Policy:
             )
 
     def most_columns(self, n_rows: int) -> int:
-        """Return how many columns `max_feature_ratio` lets pass: it tells the rows."""
+        """Return the most columns under `max_feature_ratio`, from which n follows."""
         return int(min(self.max_feature_ratio * n_rows, 1e9))
 
     def allows_pairs(self, n_features: int, n_rows: int) -> bool:

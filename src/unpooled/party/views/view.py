@@ -684,7 +684,7 @@ def is_by_column(step: Step) -> bool:
 
 
 def _codes_in(one: _Transform, coded: set[str]) -> Iterable[str]:
-    """Return which columns of a transform hold codes, as what it read did."""
+    """Return which columns of a transform hold codes: those made of such columns."""
     if one.step.by_column != "missing":
         return ()
     pairs = zip(one.read, one.made, strict=True)
@@ -700,7 +700,7 @@ def _texts(names: Any) -> list[str]:
 
 
 def _records(done: Sequence[tuple[Derive, int]]) -> list[Any]:
-    """Return transforms of a column as JSON values, each with what it takes of it."""
+    """Return transforms of a column as JSON values, with its own arguments."""
     return [
         [find_step(operation.step).name, _own(operation, place)]
         for operation, place in done
@@ -782,7 +782,7 @@ def _applied_to_some(
     stay: Sequence[float],
     held: tuple[Bool[Array, " n"], Float[Array, " p"]] | None,
 ) -> Iterator[Block]:
-    """Apply a transform to some columns, and put what it makes behind the others."""
+    """Apply a transform to some columns, and put the result behind the others."""
     read = [one.before.index(column) for column in one.read]
     left = [one.before.index(c) for c in one.operation.left(one.before)]
     for block in blocks:
