@@ -20,17 +20,29 @@ except ImportError:
     fcntl = None
 
 
-def lock(file: int | IO[bytes]) -> bool:
+def lock(file: int | IO[bytes], kind: int | None = None) -> bool:
     """Lock an open file until it is closed; return False where another has the lock.
 
     The system releases the lock when the process ends, however it ends. Windows has no
     such locks, and there nothing is prevented.
+
+    Parameters
+    ----------
+    file : int or file
+        Open for writing, unless the lock is shared.
+    kind : int, optional
+        As of ``flock``; by default one that is not shared.
+
+    Raises
+    ------
+    OSError
+        When the file system has no locks, as some network drives.
     """
     if fcntl is None:
         return True
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+        fcntl.flock(file, (kind or fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):  # as the system, or a drive, says it
         return False
     return True
 
@@ -41,9 +53,12 @@ def is_locked(path: Path) -> bool | None:
         return None
     try:
         with path.open("rb") as stream:
-            return not lock(stream)
+            # Shared, for which network drives do not ask that the file may be written.
+            return not lock(stream, fcntl.LOCK_SH)
     except FileNotFoundError:
         return False
+    except OSError:
+        return None
 
 
 def keep_private(file: IO[bytes]) -> None:

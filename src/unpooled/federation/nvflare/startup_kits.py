@@ -341,13 +341,32 @@ def hold(kit: Path) -> None:
     Raises
     ------
     StudyError
-        When another process runs it.
+        When another process runs it, on this machine or on one that shares the drive;
+        its number and machine are in the message.
     """
-    handle = os.open(kit / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-    if not lock(handle):
+    handle, holder = os.open(kit / _LOCK, os.O_RDWR | os.O_CREAT, 0o600), "another"
+    try:
+        free = lock(handle)
+    except OSError as wrong:
         os.close(handle)
-        raise StudyError(f"The kit {kit} is running already, in another process.")
-    # The process that replaces this one has it, and no process that it starts.
+        raise StudyError(
+            f"Nothing can keep a second process from running the kit {kit}, since its "
+            f"drive has no locks: {wrong.strerror}. Move the kit to a local disk."
+        ) from wrong
+    # For people: a full disk, or a drive that locks the content too, stops nothing.
+    with contextlib.suppress(OSError):
+        if free:
+            os.truncate(handle, 0)
+            os.write(handle, f"{os.getpid()} on {socket.gethostname()}".encode())
+        else:
+            holder = os.read(handle, 300).decode("utf-8", "replace") or holder
+    if not free:
+        os.close(handle)
+        raise StudyError(
+            f"The kit {kit} is running already: process {holder}. One process at a "
+            f"time may have its identity and its log."
+        )
+    # The process that replaces this one has the lock, and no process that it starts.
     os.set_inheritable(handle, True)
 
 
