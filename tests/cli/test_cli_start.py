@@ -17,6 +17,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 import kit_folders
 from silo_command import FILE, free_port, kit, run, source
 from unpooled.federation.nvflare.hardening import harden
+from unpooled.federation.nvflare.startup_kits import held
+from unpooled.party.setup.silo_file import SiloFile
 
 # Fixtures of another module.
 __all__ = ["kit", "source"]
@@ -235,17 +237,17 @@ def test_start_tells_why_it_does_not_connect(
 HOLDER = """
 import sys
 from pathlib import Path
-from unpooled.federation.nvflare.startup_kits import hold
-hold(Path(sys.argv[1]))
-print("held", flush=True)
-sys.stdin.read()
+from unpooled.federation.nvflare.startup_kits import held
+with held(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
 """
 
 
-def test_a_kit_runs_once(kit, source, started):
-    from unpooled.federation.nvflare.startup_kits import hold
-
+def test_a_kit_runs_once(kit, source, started, monkeypatch):
     run("silo", "init", "--kit", kit, "--source", source)
+    # At once: a large table is not read first.
+    monkeypatch.setattr(SiloFile, "table", None)
     other = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(kit)],
         stdin=subprocess.PIPE,
@@ -263,8 +265,9 @@ def test_a_kit_runs_once(kit, source, started):
     finally:
         other.communicate()
     # The lock is gone with the process, whatever is written in the file.
-    hold(kit)
-    assert (kit / ".running").read_text().startswith(f"{os.getpid()} on ")
+    monkeypatch.undo()
+    with held(kit):
+        assert (kit / ".running").read_text().startswith(f"{os.getpid()} on ")
 
 
 def test_a_kit_on_a_drive_without_locks_does_not_run(kit, source, started, monkeypatch):
