@@ -19,6 +19,18 @@ try:
 except ImportError:
     fcntl = None
 
+# Signals: that a copy of this process ended, and what ends one at once; and the exit
+# status of a process that was killed.
+COPY_ENDED, _KILL = getattr(signal, "SIGCHLD", 17), getattr(signal, "SIGKILL", 9)
+KILLED = -_KILL
+
+
+def processors() -> int:
+    """Return the number of processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
 
 def lock(file: int | IO[bytes], kind: int | None = None) -> bool:
     """Lock an open file until it is closed; return False where another has the lock.
@@ -119,7 +131,7 @@ def kill_copy(pid: int) -> None:
     # Just begun, it has no group of its own yet.
     for kill in (os.killpg, os.kill):
         with contextlib.suppress(ProcessLookupError):
-            kill(pid, signal.SIGKILL)
+            kill(pid, _KILL)
 
 
 def ended_copies() -> Iterator[tuple[int, int]]:
