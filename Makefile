@@ -92,7 +92,8 @@ release: $(DEV)  ## sdist and wheel, built twice, checked and installed, into di
 chart: $(DEV)  ## lint deploy/chart as Helm does, and compare it with schemas of Kubernetes
 	@scripts/check-chart
 
-images: $(DEV)  ## build the images with buildah, as root, and run a study in them
+images: $(DEV)  ## build the images with buildah, and run a study in them
+	@scripts/install-debian-packages buildah mmdebstrap
 	@scripts/check-images
 
 bench: $(DEV)  ## every script under benchmarks/, one after the other

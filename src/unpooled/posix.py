@@ -19,18 +19,42 @@ try:
 except ImportError:
     fcntl = None
 
+# Signals: that a copy of this process ended, and what ends one at once; and the exit
+# status of a process that was killed.
+COPY_ENDED, _KILL = getattr(signal, "SIGCHLD", 17), getattr(signal, "SIGKILL", 9)
+KILLED = -_KILL
 
-def lock(file: int | IO[bytes]) -> bool:
+
+def processors() -> int:
+    """Return the number of processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def lock(file: int | IO[bytes], kind: int | None = None) -> bool:
     """Lock an open file until it is closed; return False where another has the lock.
 
     The system releases the lock when the process ends, however it ends. Windows has no
     such locks, and there nothing is prevented.
+
+    Parameters
+    ----------
+    file : int or file
+        Open for writing, unless the lock is shared.
+    kind : int, optional
+        As of ``flock``; by default one that is not shared.
+
+    Raises
+    ------
+    OSError
+        When the file system has no locks, as some network drives.
     """
     if fcntl is None:
         return True
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+        fcntl.flock(file, (kind or fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):  # as the system, or a drive, says it
         return False
     return True
 
@@ -41,9 +65,12 @@ def is_locked(path: Path) -> bool | None:
         return None
     try:
         with path.open("rb") as stream:
-            return not lock(stream)
+            # Shared, for which network drives do not ask that the file may be written.
+            return not lock(stream, fcntl.LOCK_SH)
     except FileNotFoundError:
         return False
+    except OSError:
+        return None
 
 
 def keep_private(file: IO[bytes]) -> None:
@@ -104,7 +131,7 @@ def kill_copy(pid: int) -> None:
     # Just begun, it has no group of its own yet.
     for kill in (os.killpg, os.kill):
         with contextlib.suppress(ProcessLookupError):
-            kill(pid, signal.SIGKILL)
+            kill(pid, _KILL)
 
 
 def ended_copies() -> Iterator[tuple[int, int]]:

@@ -7,10 +7,13 @@ import pytest
 
 from matched_people import people, silos_of
 from unpooled.data.sources.open_source import open_source
-from unpooled.errors import ReleaseRefusedError
+from unpooled.data.table import ArrayTable
+from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.federation.matching import agree_on_rows
 from unpooled.models.pca.private import local_private
 from unpooled.models.private_rows import on_lattice
+from unpooled.party.memory.audit_log import AuditLog
+from unpooled.party.memory.studies import Studies
 from unpooled.party.party import Party
 from unpooled.protocol.bounds import LATTICE
 from unpooled.protocol.refusal import Refusal
@@ -86,6 +89,62 @@ def test_what_fails_after_the_rules_has_been_paid_for(monkeypatch):
     cost = rho_of(PROMISE["epsilon"], PROMISE["delta"])
     for name, party in here.parties.items():
         assert spent(party) - before[name] == pytest.approx(cost)
+
+
+class Away:
+    """Rows of a silo that is connected to them at times."""
+
+    def __init__(self, monkeypatch):
+        self.rule = ""
+        blocks = ArrayTable._blocks
+
+        def reading(table, *given, **options):
+            if self.rule and any(table is one for one in self.tables):
+                raise DataError("the drive does not answer", rule=self.rule)
+            return blocks(table, *given, **options)
+
+        self.tables = list[Any]()
+        monkeypatch.setattr(ArrayTable, "_blocks", reading)
+
+
+@pytest.mark.parametrize("in_file", [False, True], ids=["memory", "file"])
+def test_rows_that_are_away_cost_no_privacy(monkeypatch, tmp_path, in_file):
+    """Neither once nor a hundred times; and what is released in the end is paid for."""
+    here, away = silos(TABLES, policy=RULES), Away(monkeypatch)
+    party = here.parties["b"]
+    away.tables.append(party.table)
+    if in_file:
+        log = AuditLog(tmp_path / "b.sqlite")
+        party._studies = Studies(party.policy, party._identity, log, "none", None)
+    cost = rho_of(PROMISE["epsilon"], PROMISE["delta"])
+    public = asked(np.zeros(3), 5.0)
+
+    away.rule = "source_unavailable"
+    for _ in range(20):
+        told = Rogue(here).enter().rules("pca.local_private", public)
+        assert told == {"a": "", "b": "source_unavailable", "c": ""}
+    # Rounding of twenty sums and differences.
+    assert abs(spent(party)) < 1e-12 * cost
+    away.rule = ""
+    assert set(Rogue(here).enter().rules("pca.local_private", public).values()) == {""}
+    assert spent(party) == pytest.approx(cost)
+    if in_file:
+        again = AuditLog(tmp_path / "b.sqlite")
+        assert again.spent() == spent(party)
+        assert again.verify()
+
+
+@pytest.mark.parametrize("rule", ["source_changed", "source_damaged", "failed_in_silo"])
+def test_other_failures_of_rows_are_paid_for(monkeypatch, rule):
+    here, away = silos(TABLES, policy=RULES), Away(monkeypatch)
+    away.tables.append(here.parties["b"].table)
+    away.rule = rule
+
+    told = Rogue(here).enter().rules("pca.local_private", asked(np.zeros(3), 5.0))
+
+    assert told["b"] == rule
+    cost = rho_of(PROMISE["epsilon"], PROMISE["delta"])
+    assert spent(here.parties["b"]) == pytest.approx(cost)
 
 
 def test_matching_counts_nobody_where_privacy_is_required(people):

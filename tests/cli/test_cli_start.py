@@ -1,8 +1,10 @@
 """`unpooled silo start` and `unpooled serve`, up to real processes."""
 
+import errno
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,6 +17,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 import kit_folders
 from silo_command import FILE, free_port, kit, run, source
 from unpooled.federation.nvflare.hardening import harden
+from unpooled.federation.nvflare.startup_kits import held
+from unpooled.party.setup.silo_file import SiloFile
 
 # Fixtures of another module.
 __all__ = ["kit", "source"]
@@ -230,39 +234,59 @@ def test_start_tells_why_it_does_not_connect(
     assert len(started) == 1 - code
 
 
-def test_a_kit_runs_once(kit, source, started):
-    from unpooled.federation.nvflare.startup_kits import hold
+HOLDER = """
+import sys
+from pathlib import Path
+from unpooled.federation.nvflare.startup_kits import held
+with held(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
 
+
+def test_a_kit_runs_once(kit, source, started, monkeypatch):
     run("silo", "init", "--kit", kit, "--source", source)
+    # At once: a large table is not read first.
+    monkeypatch.setattr(SiloFile, "table", None)
     other = subprocess.Popen(
-        ["flock", "-x", str(kit / ".running"), "cat"], stdin=subprocess.PIPE
+        [sys.executable, "-c", HOLDER, str(kit)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     try:
-        for _ in range(1000):
-            if (kit / ".running").exists() and _locked(kit):
-                break
-            time.sleep(0.01)
-        assert "is running already" in run("silo", "start", "--kit", kit, code=1)
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        said = run("silo", "start", "--kit", kit, code=1)
+        assert f"is running already: process {other.pid} on {socket.gethostname()}" in (
+            " ".join(said.split())
+        )
         assert started == []
     finally:
         other.communicate()
-    hold(kit)
+    # The lock is gone with the process, whatever is written in the file.
+    monkeypatch.undo()
+    with held(kit):
+        assert (kit / ".running").read_text().startswith(f"{os.getpid()} on ")
 
 
-def _locked(kit):
+def test_a_kit_on_a_drive_without_locks_does_not_run(kit, source, started, monkeypatch):
+    """Two processes would have one identity, and nobody would say so."""
     import fcntl
 
-    with (kit / ".running").open() as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return True
-    return False
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    run("silo", "init", "--kit", kit, "--source", source)
+    monkeypatch.setattr(fcntl, "flock", refuse)
+
+    said = run("silo", "start", "--kit", kit, code=1)
+
+    assert "its drive has no locks: No locks available" in " ".join(said.split())
+    assert started == []
 
 
 def test_a_server_whose_port_is_taken_does_not_start(tmp_path, started):
-    import socket
-
     kit = kit_folders.server(tmp_path / "server")
     harden(kit)
     with socket.create_server(("", 0)) as taken:

@@ -178,3 +178,23 @@ def test_rows_that_are_away_use_up_no_refusals(silos, tmp_path, form):
 
     (tmp_path / "away").rename(file)
     assert_equal_models(model().fit(federation), fitted(silos))
+
+
+def test_a_damaged_file_uses_up_no_refusals(silos, tmp_path):
+    """Which columns are damaged says nothing of a person; three such locked a silo."""
+    long = {
+        name: pd.concat([frame] * 500, ignore_index=True)
+        for name, frame in silos.items()
+    }
+    parties = {name: as_parquet(frame, tmp_path / name) for name, frame in long.items()}
+    file = parties[next(iter(silos))]
+    intact = file.read_bytes()
+    # Its head has the pages of the first columns, its end the footer.
+    half = len(intact) // 2
+    file.write_bytes(intact[:4] + bytes(half) + intact[4 + half :])
+    federation = simulate(parties, label="ward", ids="patient")
+
+    for columns in (["age"], ["age", "pulse"], ["age", "weight"], NAMES):
+        with pytest.raises(DataError, match="could not answer") as ended:
+            model().fit(federation[columns])
+        assert ended.value.rule == "source_damaged"

@@ -16,10 +16,11 @@ from source_trees import FILES, ROOT, nodes, nodes_of
 
 MODULES = {"fcntl", "grp", "posix", "pwd", "resource", "termios", "tty", "pty"}
 NAMES = {"AF_UNIX", "fchmod", "fchown", "fork", "geteuid", "getuid", "killpg", "setsid"}
-NAMES |= {"umask", "uname", "waitpid"}
+NAMES |= {"umask", "uname", "waitpid", "sched_getaffinity", "SIGCHLD"}
+NAMES |= {"SIGKILL"}
 
 AS_IF_WINDOWS = f"""
-import builtins, os, socket, sys, warnings
+import builtins, os, signal, socket, sys, warnings
 import matplotlib.pyplot, pyarrow.dataset, scipy.stats, sklearn.pipeline
 
 load = builtins.__import__
@@ -30,7 +31,7 @@ def without(name, namespace=None, *more, **named):
     return load(name, namespace, *more, **named)
 builtins.__import__ = without
 for name in {NAMES}:
-    for module in (os, socket):
+    for module in (os, signal, socket):
         if hasattr(module, name):
             delattr(module, name)
 # There, text without an encoding is in the one of the machine.

@@ -326,7 +326,10 @@ def test_rows_that_vanish_in_the_middle(consortium, ward):
     ):
         told = fails(consortium, "vanished")
 
-    assert "va" in told
+    assert "va could not answer" in told
+    assert "source_unavailable" in told
+    log = AuditLog(consortium.kit("va") / "state" / "audit.sqlite")
+    assert log.study("vanished").refusals == 0
     assert_nothing_told(consortium, told)
     assert FOLDER in consortium.log("va") + logs_of(consortium.kit("va"))
 

@@ -12,6 +12,7 @@ import signal
 import zipfile
 from datetime import UTC, datetime
 from pathlib import Path
+from socket import gethostname
 
 import httpx2
 import pytest
@@ -21,7 +22,7 @@ import unpooled as up
 from desk_silo import read, words
 from integration.certificates import DAY, at_another_time, signed_anew
 from integration.comparing import assert_equal_models
-from integration.consortium import HEART, study_text, wait_for
+from integration.consortium import HEART, processes_of, study_text, wait_for
 from integration.first_study import FirstStudy, commands
 from integration.mishaps import as_soon_as, assert_ledger_tells_what_left, entries
 from integration.rows import SILOS
@@ -271,10 +272,26 @@ def test_an_expired_certificate_ends_the_start_of_a_silo(first, tmp_path):
 
 
 @pytest.mark.parametrize("shift", ["-1d", "+400d"])
-def test_a_clock_outside_of_the_certificates_ends_the_start_of_a_silo(first, shift):
+def test_a_clock_outside_of_the_certificates_ends_the_start_of_a_silo(
+    first, tmp_path, shift
+):
     clock = at_another_time(shift)
     if clock is None:
         pytest.skip("libfaketime absent")
-    said = first.call("unpooled silo start --kit kits/silos/va", code=1, **clock)
+    # The kit itself is running.
+    kit = shutil.copytree(first.kit("va"), tmp_path / "va")
+    said = first.call(f"unpooled silo start --kit {kit}", code=1, **clock)
 
     assert "Is the clock of this machine right?" in " ".join(said.stderr.split())
+
+
+@pytest.mark.parametrize(
+    "which", ["serve kits/server", "silo start --kit kits/silos/va"]
+)
+def test_a_second_start_is_refused_and_names_the_first(first, which):
+    kit = first.kit("server" if "serve" in which else "va")
+
+    said = " ".join(first.call(f"unpooled {which}", code=1).stderr.split())
+
+    (pid,) = re.findall(rf"is running already: process (\d+) on {gethostname()}", said)
+    assert int(pid) in processes_of(kit)

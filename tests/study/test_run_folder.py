@@ -1,10 +1,12 @@
 """Where a run continues after its silos followed it only in part."""
 
+import errno
 from dataclasses import replace
 
 import pytest
 
 from unpooled.coordinator.step_call import RoundRecord
+from unpooled.errors import StudyError
 from unpooled.ledger import Release
 from unpooled.study.run_folder import RunFolder, RunState
 
@@ -77,3 +79,18 @@ def test_the_cost_of_a_comparison_takes_the_place_of_its_request(tmp_path):
     folder.record()
 
     assert RunFolder.open(folder.path).rounds == folder.rounds
+
+
+def test_a_drive_without_locks_is_named(tmp_path, monkeypatch):
+    """It was taken for another process that runs the study."""
+    import fcntl
+
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    state = RunState("s", "rows", "masked", "", "s.toml", ["a"], ["x"], {})
+    folder = RunFolder.create(tmp_path / "run", state, "")
+    monkeypatch.setattr(fcntl, "flock", refuse)
+
+    with pytest.raises(StudyError, match="drive has no locks"), folder.locked():
+        pass

@@ -99,13 +99,14 @@ def serve(
     """
     from unpooled.errors import StudyError
     from unpooled.federation.nvflare.hardening import kind_of
-    from unpooled.federation.nvflare.startup_kits import expires_soon, start
+    from unpooled.federation.nvflare.startup_kits import expires_soon, held, start
 
     if (kind := kind_of(kit)) != "server":
         raise StudyError(f"{kit} is a {kind}'s kit, not the server's.")
-    if warning := expires_soon(kit):
-        say(warning)
-    start(kit, quiet=quiet)
+    with held(kit):
+        if warning := expires_soon(kit):
+            say(warning)
+        start(kit, quiet=quiet)
 
 
 def health(

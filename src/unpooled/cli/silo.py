@@ -190,28 +190,30 @@ def start(kit: Kit = Path(), quiet: Quiet = False) -> None:
         address_of,
         check_connection,
         expires_soon,
+        held,
     )
     from unpooled.federation.nvflare.startup_kits import start as begin
     from unpooled.party.setup.silo_file import SiloFile
 
-    # Errors in the silo's files are shown now and not in the first study.
     silo = SiloFile.of_kit(kit)
     silo.check_name(address_of(kit).participant)
-    silo.table()
-    silo.rules()
-    silo.pinned()
-    check_hardened(kit)
-    try:
-        check_connection(kit)
-    except StudyError as reason:
-        # Servers start later than silos at times; a wrong certificate stays wrong.
-        if reason.rule != "absent":
-            raise
-        say(f"{reason} Trying until it does.")
-    else:
-        if warning := expires_soon(kit):
-            say(warning)
-    begin(kit, quiet=quiet)
+    with held(kit):
+        # Errors in the silo's files are shown now and not in the first study.
+        silo.table()
+        silo.rules()
+        silo.pinned()
+        check_hardened(kit)
+        try:
+            check_connection(kit)
+        except StudyError as reason:
+            # Servers start later than silos at times; a wrong certificate stays wrong.
+            if reason.rule != "absent":
+                raise
+            say(f"{reason} Trying until it does.")
+        else:
+            if warning := expires_soon(kit):
+                say(warning)
+        begin(kit, quiet=quiet)
 
 
 for _command in (

@@ -58,7 +58,9 @@ def log_finding(silo: SiloFile) -> Finding:
     return Finding(
         what,
         f"Intact: {counted(n, 'entry', 'entries')}, each with the hash of all before "
-        f"it, none altered, and this silo’s signatures hold.",
+        f"it, none altered, and this silo’s signatures hold. Entries cut off at its "
+        f"end would show in the next study, to the other silos, which remember where "
+        f"it ended.",
     )
 
 

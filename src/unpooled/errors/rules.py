@@ -390,6 +390,10 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "When it is back, continue with resume; with `--wait 8h` a run waits for "
             "it.",
         ),
+        "source_damaged": (
+            "the file with the silo's rows is damaged and cannot be read to its end",
+            "Let the silo put an intact file in its place, then run the study again.",
+        ),
         "two_parties": (
             "secure comparisons need three parties: of two, each would see all values",
             "Add a silo, let the coordinator compute as a declared third "

@@ -614,6 +614,8 @@ class Party:
                 self._studies.rows_that_came,
             )
         except UnpooledError as reason:
+            if reason.rule == "source_unavailable":
+                self._studies.refund(asked)
             if isinstance(asked.view, View):
                 describe(asked.view, self.table.label, reason.rule)
             raise

@@ -341,7 +341,14 @@ class RunFolder:
     def locked(self) -> Iterator[None]:
         """Keep other processes from running in this folder at the same time."""
         with (self.path / "log.txt").open("ab") as stream:
-            if not lock(stream):
+            try:
+                free = lock(stream)
+            except OSError as wrong:
+                raise StudyError(
+                    f"Nothing can keep two runs in {self.path} apart, since its drive "
+                    f"has no locks: {wrong.strerror}. Choose a folder on a local disk."
+                ) from wrong
+            if not free:
                 raise StudyError(f"Another process is running a study in {self.path}.")
             yield
 

@@ -1,3 +1,5 @@
+import errno
+import gzip
 import os
 
 import numpy as np
@@ -98,6 +100,89 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, rows, lines):
 
     with pytest.raises(DataError, match="changed since it was opened"):
         list(blocks)
+
+
+# --- Why a pass breaks off: only what depends on cells is an answer about rows -------
+
+
+@pytest.fixture(params=["csv", "parquet"])
+def long_file(request, tmp_path):
+    """Of more rows than a reader holds at a time."""
+    path = tmp_path / f"rows.{request.param}"
+    values = np.arange(10.0**6) / 7.0
+    if request.param == "csv":
+        np.savetxt(path, values, header="a", comments="")
+        return path, DelimitedReader(path, ",")
+    # Plain pages, so that the file is as long as its rows.
+    pq.write_table(pa.table({"a": values}), path, use_dictionary=False)
+    return path, ParquetReader(path)
+
+
+def rule_of_pass(blocks):
+    with pytest.raises(DataError) as ended:
+        list(blocks)
+    return ended.value.rule
+
+
+@pytest.mark.parametrize("left", [0.5, 0.999])
+def test_a_file_that_is_cut_while_it_is_read_has_changed(long_file, left):
+    path, reader = long_file
+    blocks = FileTable(path, reader).blocks(["a"], rows=1000)
+    next(blocks)
+    os.truncate(path, int(left * path.stat().st_size))
+
+    assert rule_of_pass(blocks) == "source_changed"
+
+
+def test_rows_that_are_replaced_while_they_are_read_are_not_used(long_file):
+    """The last block of a pass comes only from the file that was opened."""
+    path, reader = long_file
+    blocks = FileTable(path, reader).blocks(["a"], rows=400_000)
+    assert len(next(blocks).X) == 400_000
+    os.utime(path, ns=(1, 1))
+
+    assert rule_of_pass(blocks) == "source_changed"
+
+
+def test_a_drive_that_fails_is_away(file, monkeypatch):
+    path, reader = file
+    table = FileTable(path, reader, Roles(label="y"))
+
+    def failing(types):
+        raise OSError(errno.EIO, "Input/output error")
+        yield
+
+    monkeypatch.setattr(type(reader), "batches", lambda self, types: failing(types))
+
+    assert rule_of_pass(table.blocks(["a"])) == "source_unavailable"
+
+
+def test_a_file_with_damaged_pages_is_damaged(tmp_path):
+    """Types are in the footer: on opening nobody reads the numbers."""
+    path = tmp_path / "rows.parquet"
+    columns = {name: np.arange(10.0**5) / 7.0 for name in "ab"}
+    pq.write_table(pa.table(columns), path, use_dictionary=False, compression="snappy")
+    content = bytearray(path.read_bytes())
+    middle = slice(len(content) // 4, len(content) // 4 + 50_000)
+    content[middle] = bytes(50_000)
+    path.write_bytes(content)
+
+    table = FileTable(path, ParquetReader(path))
+
+    assert rule_of_pass(table.blocks(["a", "b"])) == "source_damaged"
+
+
+@pytest.mark.parametrize("damage", ["cut", "bad line"])
+def test_a_text_that_is_damaged_is_seen_when_it_is_opened(tmp_path, damage):
+    lines = ["a,b", *(f"{i},1" for i in range(10**6))]
+    if damage == "bad line":
+        lines[-2] += ",7"
+    path = tmp_path / "rows.csv.gz"
+    content = gzip.compress("\n".join(lines).encode(), 1)
+    path.write_bytes(content[:-1000] if damage == "cut" else content)
+
+    with pytest.raises(DataError, match="cannot be read"):
+        FileTable(path, DelimitedReader(path, ","))
 
 
 def test_a_file_that_vanished_is_refused(file):

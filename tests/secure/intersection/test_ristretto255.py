@@ -59,7 +59,7 @@ def test_threads_give_what_one_gives(monkeypatch):
     texts = [str(i).encode() for i in range(53)]
     alone = curve.multiplied(curve.points_of(texts, b"test"), BLIND)
     monkeypatch.setattr(curve, "_FEWEST", 10)
-    monkeypatch.setattr(curve, "_processors", lambda: 3)
+    monkeypatch.setattr(curve, "processors", lambda: 3)
 
     assert curve.multiplied(curve.points_of(texts, b"test"), BLIND) == alone
 
@@ -77,7 +77,7 @@ NO_POINTS = [
 @pytest.mark.parametrize("fewest", [1, 1000])
 def test_what_is_no_point_is_refused(wrong, fewest, monkeypatch, capfd):
     monkeypatch.setattr(curve, "_FEWEST", fewest)
-    monkeypatch.setattr(curve, "_processors", lambda: 2)
+    monkeypatch.setattr(curve, "processors", lambda: 2)
     points = curve.points_of([b"a"], b"test") + wrong
 
     with pytest.raises(ValueError, match="not of the group"):

@@ -17,7 +17,7 @@ import abc
 import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, final
 
 import numpy as np
@@ -27,7 +27,12 @@ from unpooled.arrays import Array, Shaped
 from unpooled.data.columns import Roles
 from unpooled.data.row_blocks import Block
 from unpooled.data.sources.database_address import DatabaseAddress
-from unpooled.data.sources.streamed import Batches, Reader, StreamedTable
+from unpooled.data.sources.streamed import (
+    Batches,
+    DamagedError,
+    Reader,
+    StreamedTable,
+)
 
 BATCH_BYTES = 2**22  # of numbers, fetched at a time
 MOST_EXPRESSIONS = 500  # in one SELECT, well below the limit of either database
@@ -70,25 +75,35 @@ class DatabaseReader(Reader):
     def cursor(self) -> Iterator[Cursor]:
         """Open a connection for a ``with`` block; raise OSError without secrets.
 
-        It is a ConnectionError where the database cannot be reached, or no longer.
+        It is a ConnectionError where the database cannot be reached, or no longer, and
+        a DamagedError where it is damaged.
         """
         from adbc_driver_manager import Error
 
-        lost = True
+        kind: type[OSError] = ConnectionError
         try:
             connection = self.connect()
             try:
                 with connection.cursor() as cursor:
                     yield cursor
             except (Error, OSError, pa.ArrowException):
-                lost = _is_lost(connection)
+                # The driver says the same of a cell that cannot be converted as of a
+                # server that is away, but for the words.
+                with suppress(Error, OSError, pa.ArrowException):
+                    kind = OSError if self.is_sound(connection) else DamagedError
                 raise
             finally:
                 connection.close()
         except (Error, OSError, pa.ArrowException) as error:
-            kind = ConnectionError if lost else OSError
             # Not "from error": a driver may repeat the address with the password.
             raise kind(self._address.without_secrets(_wording(error))) from None
+
+    def is_sound(self, connection: Connection) -> bool:
+        """Whether a database is undamaged; raise where it answers nothing more."""
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+            cursor.fetchall()
+        return True
 
     def one_row(self, cursor: Cursor, expressions: Sequence[str]) -> list[Any]:
         """Return expressions over all rows, as many at a time as a SELECT allows."""
@@ -181,23 +196,6 @@ def _digest(values: Shaped[Array, " n"], before: int) -> int:
         text = "".join(f"{value!r}\n" for value in values)
         return zlib.crc32(text.encode("utf-8", "surrogatepass"), before)
     return zlib.crc32(np.ascontiguousarray(values).view(np.uint8).data, before)
-
-
-def _is_lost(connection: Connection) -> bool:
-    """Whether a connection answers nothing more, whatever it is asked.
-
-    The driver says the same of a cell that cannot be converted as of a server that is
-    away, but for the words. After the former, the connection answers.
-    """
-    from adbc_driver_manager import Error
-
-    try:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT 1")
-            cursor.fetchall()
-    except (Error, OSError, pa.ArrowException):
-        return True
-    return False
 
 
 def _wording(error: Exception) -> str:

@@ -28,6 +28,7 @@ from unpooled.errors import DataError
 
 # The SQL type as which a column is read, and an example value of it.
 CASTS = {pa.float64(): "REAL", pa.int64(): "INTEGER", pa.string(): "TEXT"}
+MILLISECONDS_TO_WAIT = 30_000
 EXAMPLES = {pa.float64(): "0.0", pa.int64(): "0", pa.string(): "''"}
 
 
@@ -37,7 +38,22 @@ class SQLiteReader(DatabaseReader):
 
     def connect(self) -> Connection:
         """Open the file for reading; it is never created or written to."""
-        return driver.connect(f"{Path(self._address.target).as_uri()}?mode=ro")
+        connection = driver.connect(f"{Path(self._address.target).as_uri()}?mode=ro")
+        try:
+            with connection.cursor() as cursor:
+                # Another program may write: each of its commits takes a moment.
+                cursor.execute(f"PRAGMA busy_timeout = {MILLISECONDS_TO_WAIT}")
+                cursor.fetchall()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def is_sound(self, connection: Connection) -> bool:
+        """Whether SQLite finds no fault in the file, which it reads to its end."""
+        with connection.cursor() as cursor:
+            cursor.execute("PRAGMA quick_check(1)")
+            return cursor.fetchall() == [("ok",)]
 
     def rows(self, cursor: Cursor) -> str:
         """Return the SQL after FROM; raise when the table does not exist."""

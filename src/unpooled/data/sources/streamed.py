@@ -24,6 +24,10 @@ from unpooled.errors import DataError
 Batches = Generator[pa.Table, None, None]
 
 
+class DamagedError(OSError):
+    """A source cannot be read, whatever is asked of it: it is damaged."""
+
+
 @dataclass(frozen=True)
 class Survey:
     """Number of rows, and types and missing cells of columns, of a source.
@@ -50,7 +54,8 @@ class Reader(abc.ABC):
     """Reads one kind of source.
 
     Reading errors are OSError or one of Arrow's exceptions; the table converts them to
-    a DataError that names the source. A ConnectionError is one that no row can cause.
+    a DataError that names the source. No row can cause a ConnectionError, a
+    DamagedError, or an error that has the number of a system call's (`errno`).
     """
 
     @abc.abstractmethod
@@ -164,12 +169,13 @@ class StreamedTable(SlicedTable):
         )
 
     def _unreadable(self, error: Exception) -> DataError:
-        # Not a refusal that depends on rows: an outage must not use those up.
-        away = isinstance(error, ConnectionError)
-        return DataError(
-            f"{self._source} cannot be read: {error}. {self._remedy}.{self._hint()}",
-            rule="source_unavailable" if away else "failed_in_silo",
-        )
+        text = f"{self._source} cannot be read: {error}. {self._remedy}.{self._hint()}"
+        # Neither is a refusal that depends on rows: an outage must not use those up.
+        if isinstance(error, DamagedError):
+            return DataError(text, rule="source_damaged")
+        if isinstance(error, ConnectionError) or getattr(error, "errno", None):
+            return DataError(text, rule="source_unavailable")
+        return DataError(text)
 
     def _hint(self) -> str:
         try:
@@ -200,23 +206,46 @@ class FileTable(StreamedTable):
             "Check that it is complete, that its content fits its ending, that text is "
             "UTF-8 (or name its encoding), and that this user may read it"
         )
-        self._version = self._version_now()
+        self._was_read, self._version = False, self._version_now()
         super().__init__(self._source, self._remedy, reader, roles)
+        self._was_read = True
 
     def blocks(
         self, columns: Sequence[str], extra: Sequence[str] = (), rows: int | None = None
     ) -> Iterator[Block]:
         """Read the file from the first row to the last; see `Table.blocks`."""
         blocks = super().blocks(columns, extra, rows)
+        self._check_version()
+        return blocks
+
+    def _blocks(
+        self, columns: list[str], extra: list[str], rows: int
+    ) -> Iterator[Block]:
+        for block in super()._blocks(columns, extra, rows):
+            # Before the last block is yielded, after which the caller may stop: rows
+            # that were replaced while they were read are of no one table.
+            if block.start + len(block.X) == self.n_rows:
+                self._check_version()
+            yield block
+
+    def _unreadable(self, error: Exception) -> DataError:
+        found = super()._unreadable(error)
+        if found.rule == "source_unavailable":
+            return found
+        if self._version_now() != self._version:
+            return self._changed()
+        # Its cells fitted their types when it was opened: what fails now is no cell.
+        return super()._unreadable(DamagedError(error)) if self._was_read else found
+
+    def _check_version(self) -> None:
         if self._version_now() != self._version:
             raise self._changed()
-        return blocks
 
     def _version_now(self) -> tuple[int, int]:
         try:
             state = self._path.stat()
         except OSError as error:
-            raise self._unreadable(ConnectionError(str(error))) from error
+            raise super()._unreadable(error) from error
         return state.st_size, state.st_mtime_ns
 
 

@@ -61,7 +61,7 @@ from nvflare.utils.job_launcher_utils import (
 from unpooled.federation.nvflare.connected_cell import connected_cells
 from unpooled.federation.nvflare.jobs import CONTROLLER, EXECUTOR
 from unpooled.federation.nvflare.startup_kits import MALLOC
-from unpooled.posix import ended_copies, forked, kill_copy
+from unpooled.posix import COPY_ENDED, KILLED, ended_copies, forked, kill_copy
 from unpooled.protocol.library_build import is_installed, library_build
 
 log = logging.getLogger("unpooled.engine")
@@ -345,7 +345,7 @@ class Standby:
         # Nobody would tell how these end.
         for process in (*self._given, *self._begun.values()):
             process.terminate()
-            process.has_ended(-signal.SIGKILL)
+            process.has_ended(KILLED)
         self._one_has_ended.set()
         self._socket.close()
         self.process.wait()
@@ -398,7 +398,7 @@ def stand_by(kind: str) -> None:
     ended.setblocking(False)
     ends.setblocking(False)
     signal.set_wakeup_fd(ends.fileno())
-    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.signal(COPY_ENDED, lambda *_: None)
     unread = b""
     while True:
         for pid, status in ended_copies():
@@ -418,7 +418,7 @@ def stand_by(kind: str) -> None:
         for job in jobs:
             if _is_copy(kit):
                 signal.set_wakeup_fd(-1)
-                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                signal.signal(COPY_ENDED, signal.SIG_DFL)
                 for pipe in (ended, ends):
                     pipe.close()
                 _become(kind, json.loads(job), is_current)

@@ -14,6 +14,7 @@ import shlex
 import socket
 import ssl
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -335,20 +336,43 @@ def _own_addresses(kit: Path) -> list[tuple[str, int]]:
     return [(host, port) for port in dict.fromkeys(ports)]
 
 
-def hold(kit: Path) -> None:
-    """Keep other processes from running the kit, as long as this process lives.
+@contextlib.contextmanager
+def held(kit: Path) -> Iterator[None]:
+    """Keep other processes from running the kit, in the body and in what replaces it.
 
     Raises
     ------
     StudyError
-        When another process runs it.
+        When another process runs it, on this machine or on one that shares the drive;
+        its number and machine are in the message.
     """
-    handle = os.open(kit / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-    if not lock(handle):
+    handle, holder = os.open(kit / _LOCK, os.O_RDWR | os.O_CREAT, 0o600), "another"
+    try:
+        try:
+            free = lock(handle)
+        except OSError as wrong:
+            raise StudyError(
+                f"Nothing can keep a second process from running the kit {kit}, since "
+                f"its drive has no locks: {wrong.strerror}. Move the kit to a local "
+                f"disk."
+            ) from wrong
+        # For people: a full disk, or a drive that locks the content too, stops nothing.
+        with contextlib.suppress(OSError):
+            if free:
+                os.truncate(handle, 0)
+                os.write(handle, f"{os.getpid()} on {socket.gethostname()}".encode())
+            else:
+                holder = os.read(handle, 300).decode("utf-8", "replace") or holder
+        if not free:
+            raise StudyError(
+                f"The kit {kit} is running already: process {holder}. One process at a "
+                f"time may have its identity and its log."
+            )
+        # The process that replaces this one has the lock, and none that it starts.
+        os.set_inheritable(handle, True)
+        yield
+    finally:
         os.close(handle)
-        raise StudyError(f"The kit {kit} is running already, in another process.")
-    # The process that replaces this one has it, and no process that it starts.
-    os.set_inheritable(handle, True)
 
 
 def command_of(kit: Path) -> list[str]:
@@ -399,7 +423,7 @@ def environment() -> dict[str, str]:
 
 
 def start(kit: Path, *, quiet: bool = False) -> NoReturn:
-    """Replace this process by that of a kit.
+    """Replace this process by that of a kit that is `held`.
 
     Parameters
     ----------
@@ -413,7 +437,6 @@ def start(kit: Path, *, quiet: bool = False) -> NoReturn:
     check_private(kit)
     if kind_of(kit) == "server":
         check_ports(kit)
-    hold(kit)
     (kit / "transfer").mkdir(exist_ok=True)
     sys.stdout.flush()
     sys.stderr.flush()

@@ -199,6 +199,10 @@ class AuditLog:
             [("charged", study, {"step": step, "rho": rho})], None, check
         )
 
+    def refunded(self, study: str, step: str, rho: float) -> None:
+        """Write that a private release was charged, and could not be made."""
+        self._chain.append([("refunded", study, {"step": step, "rho": rho})])
+
     def joined(
         self, identity: Identity, study: str, session: str, keys: Mapping[str, str]
     ) -> str:

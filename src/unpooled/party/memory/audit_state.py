@@ -247,7 +247,7 @@ class AuditState:
     opened : OpenedNumbers
         The numbers that were opened, over all studies.
     spent : float
-        The ρ charged for private releases, all together.
+        The ρ charged for private releases and not refunded, all together.
     heads : set of str
         Heads of this log that other silos saw, one for each session.
     pinned : dict of str to str
@@ -315,6 +315,8 @@ class AuditState:
             self._see_round(record, entry.time)
         elif entry.kind == "charged":
             self.spent += record["rho"]
+        elif entry.kind == "refunded":
+            self.spent -= record["rho"]
         elif entry.kind == "refused":
             study.refusals += bool(record.get("telling"))
             if record.get("telling"):

@@ -257,6 +257,15 @@ class Studies:
         )
         return n_entries + 1
 
+    def refund(self, asked: AskedStep) -> None:
+        """Take back what `check` charged for a step whose rows could not be reached."""
+        if asked.rho > 0.0:
+            # A log that cannot be written keeps the charge.
+            with suppress(StudyError):
+                self._audit_log.refunded(
+                    asked.request.study, asked.step.name, asked.rho
+                )
+
     def _check_rules(self, asked: AskedStep, parties: tuple[str, ...]) -> None:
         study, step = asked.request.study, asked.step.name
         # What silos count of each other before a selection is part of any study.

@@ -4,6 +4,11 @@ Costs of all releases add up as ρ (`unpooled.secure.noise`), also where each is
 after the answers before it; the policy's budget is an ε, at its δ, on their sum. A cost
 is written before the step runs, so that a failure that depends on rows is no free
 answer.
+
+It is refunded where the rows could not be reached. Of such an attempt everybody learns
+that the database or drive was away, which no row decides, and no noise that was drawn
+for it: however often it is repeated, with other noise each time, the answers together
+have the distribution of the one that is paid for.
 """
 
 import math

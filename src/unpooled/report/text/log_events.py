@@ -26,6 +26,11 @@ def event(entry: Entry) -> str:
         return (
             f"charged {record['step']} to the privacy budget (ρ = {record['rho']:.3g})"
         )
+    if entry.kind == "refunded":
+        return (
+            f"refunded {record['step']} (ρ = {record['rho']:.3g}): the rows were away, "
+            f"and nothing left"
+        )
     if entry.kind == "heads":
         return f"saw the audit logs of {counted(len(record['heads']), 'silo')}"
     if entry.kind in ("filling", "filled"):

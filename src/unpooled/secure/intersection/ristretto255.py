@@ -23,6 +23,7 @@ from functools import cache
 from typing import Any
 
 from unpooled.errors import DataError
+from unpooled.posix import processors
 
 POINT_BYTES = 32
 # Below this number of items a thread takes longer to start than to do its share.
@@ -96,19 +97,13 @@ def _expanded(text: bytes, domain: bytes) -> bytes:
 
 def _shared_out(work: Callable[[bytes], bytes], items: Sequence[bytes]) -> bytes:
     """Return the results for all items, by several threads where that is faster."""
-    workers = max(min(_processors(), len(items) // _FEWEST), 1)
+    workers = max(min(processors(), len(items) // _FEWEST), 1)
     share = -(-len(items) // workers)
     runs = [items[i * share : (i + 1) * share] for i in range(workers)]
     if workers == 1:
         return b"".join(map(work, items))
     with ThreadPoolExecutor(workers) as pool:
         return b"".join(pool.map(lambda run: b"".join(map(work, run)), runs))
-
-
-def _processors() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 @cache
