@@ -1,7 +1,7 @@
 """PCA of 200,000 columns over five silos, each in a process of its own.
 
     python benchmarks/pca_wide.py                    # 3,000 x 200,000, writes the table
-    python benchmarks/pca_wide.py --quick            # 300 x 20,000, prints only
+    python benchmarks/pca_wide.py --quick            # 1,200 x 20,000, prints only
 
 Every silo is a process that opens its own file, a memory-mapped `.npy` or a sparse
 `.npz`, and answers messages over a socket; the coordinator is another process. Peak
@@ -138,7 +138,10 @@ def coordinate(paths: list[str], p: int, out: Path) -> None:
     ends, processes = {}, []
     for (name, key), path in zip(keys.items(), paths, strict=True):
         ends[name], theirs = context.Pipe()
-        process = context.Process(target=silo, args=(theirs, name, path, key, roster))
+        # Daemons, so that they end where the fit fails.
+        process = context.Process(
+            target=silo, args=(theirs, name, path, key, roster), daemon=True
+        )
         process.start()
         theirs.close()
         processes.append(process)
@@ -269,7 +272,7 @@ def main() -> None:
         else:
             pooled(kind, paths, Path(out))
         return
-    n, p = (300, 20_000) if asked.quick else (asked.rows, asked.columns)
+    n, p = (1_200, 20_000) if asked.quick else (asked.rows, asked.columns)
     rows_ = []
     for kind in SOURCES:
         with tempfile.TemporaryDirectory(dir=asked.scratch) as folder:
