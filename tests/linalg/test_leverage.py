@@ -162,3 +162,22 @@ def test_one_pixel_of_one_row_in_many(few_rows):
     assert list(found.columns) == [5]
     X[[1234, 2345], 5] = 1.0
     assert largest(X, 0.95, blocks=7).at_most <= 0.95
+
+
+@given(seed=st.integers(0, 100), sparse=st.booleans(), mean=st.sampled_from([0, 1e6]))
+def test_the_largest_in_a_column_is_that_of_the_column_alone(seed, sparse, mean):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(mean, 1.0, (40, 5)) * (rng.random((40, 5)) < 0.5)
+    X[:, 4] = 3.0
+    if not sparse:
+        X[rng.random(X.shape) < 0.1] = np.nan
+    alone = []
+    for column in X.T:
+        there = column[~np.isnan(column), None]
+        n = len(there)
+        alone.append(largest_leverage(lambda there=there: iter([there]), n, 1).at_least)
+    parts = np.array_split(X, 3)
+    blocks = [scipy.sparse.csr_array(part) for part in parts] if sparse else parts
+    found = leverage.largest_in_a_column(lambda: iter(blocks), 5)
+    assert found.at_least == found.at_most == pytest.approx(max(alone), rel=1e-6)
+    assert found.columns.tolist() == [int(np.argmax(alone))]

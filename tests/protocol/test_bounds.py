@@ -81,6 +81,19 @@ def test_packing_keeps_a_symmetric_array(p, seed):
     assert (packed == S[np.triu_indices(p)]).all()
 
 
+@pytest.mark.parametrize("shape", [(3, 3), (1, 3, 3), (4, 2, 2), (2, 3, 2, 2)])
+def test_symmetric_matrices_travel_as_triangles_one_after_another(shape):
+    axes = " ".join("bc"[: len(shape) - 2]) + " p p"
+    form = WireFormat(release(axes, symmetric=True), shape, {})
+    X = np.random.default_rng(0).standard_normal(shape)
+    value = X + X.swapaxes(-1, -2)
+    flat = form.flattened(value)
+    assert (form.n_numbers,) == flat.shape == form.words(None)[0]
+    upper = value[..., *np.triu_indices(shape[-1])]
+    assert (flat == upper.ravel()).all()
+    assert (form.restored(flat) == value).all()
+
+
 def test_arrays_without_symmetry_or_bound_travel_flat():
     form = WireFormat(release("p k"), (2, 3), {})
     value = np.arange(6.0).reshape(2, 3)

@@ -7,6 +7,7 @@ import pytest
 from sklearn.pipeline import make_pipeline
 
 import unpooled as up
+from line_fields import fields
 from study_ledger import here, ledger
 from unpooled.ledger import VISIBILITIES, Ledger
 from wire import rows
@@ -23,10 +24,9 @@ def fitted(*models: Any) -> list[tuple[Any, ...]]:
     federation = up.simulate(tables)
     make_pipeline(*models).fit(federation)
     assert federation.ledger.verify()
-    return [
-        (x.round, x.step, x.name, x.shape, x.dtype, x.bytes, x.visibility, x.direction)
-        for x in federation.ledger
-    ]
+    return fields(
+        federation.ledger, "round step name shape dtype bytes visibility direction"
+    )
 
 
 WIDE, NARROW, FLOAT = "uint256", "uint64", "float64"

@@ -202,8 +202,8 @@ def test_a_step_reads_rows_labels_and_kept_things_only():
     for wrong in (lambda rows: 0, lambda X, table: 0, lambda *args: 0):
         with pytest.raises(
             TypeError,
-            match="may read X, cells, columns, dictionary, inbox, kept, party, sums, "
-            "y, not",
+            match="may read X, cells, coded, columns, dictionary, inbox, kept, party, "
+            "sums, y, not",
         ):
             summed(out="p")(wrong)
     with pytest.raises(ValueError, match='choose "rows" or "party"'):
@@ -344,7 +344,9 @@ NO_PAIRS = {
         *("cca.local_products", "cca.local_residuals"),
     },
     "the fitted model of a silo, which its policy discloses": {
-        *("columns.shown_loadings", "gossip.gossip_shown", "kernel_pca.shown_map"),
+        *("base.shown_structure", "columns.shown_loadings", "gossip.gossip_shown"),
+        *("own_columns.shown_coordinates", "quantiles.shown_quantiles"),
+        "kernel_pca.shown_map",
         *("merged_directions.neighbour_history", "merged_directions.shown_loadings"),
         *("mmvfl.shown_weights", "personalized.shown_own"),
         "pls_regression.shown_model",

@@ -29,7 +29,13 @@ from typing import final
 import numpy as np
 
 from unpooled.arrays import Array, Float, Int
-from unpooled.linalg.moments import Rows, dense_rows
+from unpooled.linalg.moments import (
+    Rows,
+    column_sums,
+    dense_rows,
+    observed_sums,
+    squared_deviations,
+)
 from unpooled.linalg.narrow_products import rows_times
 from unpooled.linalg.threads import by_runs, one_thread
 
@@ -136,6 +142,45 @@ def leverages(rows: Float[Array, "n p"]) -> Float[Array, " n"]:
     Missing cells take the mean of the others.
     """
     return _Base(rows).shares(rows)
+
+
+def largest_in_a_column(blocks: Callable[[], Iterator[Rows]], p: int) -> Leverage:
+    """Return the largest leverage of a row in one of p columns by itself.
+
+    Parameters
+    ----------
+    blocks : callable
+        As `largest_leverage` takes it. Missing cells count as absent.
+    """
+    n, mean = np.zeros(p), np.zeros(p)
+    for X in blocks():
+        own, total = _counted(X)
+        n, mean = n + own, mean + total
+    mean /= np.maximum(n, 1.0)
+    squares, far = np.zeros(p), np.zeros(p)
+    for X in blocks():
+        squares += squared_deviations(X, mean)
+        least, most = (_extreme(X, which) for which in (np.fmin, np.fmax))
+        far = np.fmax(far, np.fmax(most - mean, mean - least))
+    share, varies = np.zeros(p), squares > n * (_ROUNDING * mean) ** 2
+    share[varies] = far[varies] ** 2 / squares[varies] + 1.0 / n[varies]
+    largest = float(share.max(initial=0.0))
+    return Leverage(largest, largest, np.atleast_1d(share.argmax()))
+
+
+def _counted(X: Rows) -> tuple[Int[Array, " p"], Float[Array, " p"]]:
+    """Return the observed cells of each column, and their sum."""
+    if isinstance(X, np.ndarray):
+        return observed_sums(X)
+    return np.full(X.shape[1], X.shape[0]), column_sums(X)
+
+
+def _extreme(X: Rows, which: np.ufunc) -> Float[Array, " p"]:
+    """Return the least or largest observed cell of each column."""
+    if isinstance(X, np.ndarray):
+        return which.reduce(X, axis=0, initial=np.nan)
+    found = X.min(axis=0) if which is np.fmin else X.max(axis=0)
+    return np.ravel(found.toarray())
 
 
 @final

@@ -13,7 +13,7 @@ References
 Goodrich and Mitzenmacher, Invertible Bloom lookup tables, Allerton 2011.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -21,6 +21,19 @@ from unpooled.arrays import Array, Float
 
 # The words of a name: whole numbers below 2^24.
 Words = tuple[int, ...]
+# Bytes of a word: float64 holds its product with a count of up to 2^29 exactly.
+WORD_BYTES = 3
+
+
+def as_words(name: bytes) -> list[int]:
+    """Return bytes as words; their number is a multiple of `WORD_BYTES`."""
+    starts = range(0, len(name), WORD_BYTES)
+    return [int.from_bytes(name[start : start + WORD_BYTES]) for start in starts]
+
+
+def as_bytes(words: Iterable[int]) -> bytes:
+    """Return the bytes of words."""
+    return b"".join(int(word).to_bytes(WORD_BYTES) for word in words)
 
 
 def names_in(

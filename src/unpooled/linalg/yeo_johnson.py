@@ -34,7 +34,6 @@ from typing import final
 import numpy as np
 
 from unpooled.arrays import Array, Float, Int
-from unpooled.linalg.root_search import SignSearch, candidate
 
 # Below this, h(t) is computed from its series, because the closed form cancels.
 _SMALL = 0.125
@@ -217,41 +216,6 @@ def slope(means: Float[Array, "5 q"]) -> Float[Array, " q"]:
         value = sign / variance
     good = (variance > 0.0) & np.isfinite(value)
     return np.where(good, value, np.copysign(np.inf, sign))
-
-
-def optimal(
-    x: Float[Array, " n"], tol: float = 2.0**-30, n_candidates: int = 1
-) -> tuple[float, list[float]]:
-    """Return the maximum-likelihood λ of one column whose rows are all here.
-
-    Parameters
-    ----------
-    x : (n,) array
-        Not constant; NaN are left out.
-    tol : float, default 2^-30
-        Absolute tolerance of λ σ, σ the standard deviation of φ.
-    n_candidates : int, default 1
-        Candidates per batch. 1 searches outwards and then by bisection, as ExpYJ does
-        (Algorithms 1 and 2), on a scale that is logarithmic beyond 1.
-
-    Returns
-    -------
-    λ : float
-    history : list of float
-        The estimate after each batch.
-    """
-    x = x[~np.isnan(x)]
-    phi = log_size(x)
-    reference = Reference(float(phi.mean()), float(phi.std()))
-    column = Column(x, reference)
-    search, history = SignSearch(1, tol, n_candidates), list[float]()
-    while len(search.active):
-        functions, places = search.places()
-        sums = column.slope_sums(candidate(places) / reference.spread)
-        search.narrow(functions, places, slope_sign(sums / len(x)) > 0)
-        root = float(search.roots()[0]) / reference.spread
-        history.append(reference.mirrored(root))
-    return history[-1], history
 
 
 def transform(x: Float[Array, " n"], lam: float) -> Float[Array, " n"]:

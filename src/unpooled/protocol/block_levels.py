@@ -19,9 +19,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from unpooled.arrays import Array, Float
-from unpooled.protocol.request import Request
 from unpooled.protocol.shared_blocks import MOST_BLOCKS
-from unpooled.protocol.step import Step, of_protocol, release
+from unpooled.protocol.step import of_protocol, release
 
 # Numbers of blocks that silos tell apart.
 LEVELS = (2, 3, 4, 5, 10, 15, MOST_BLOCKS)
@@ -57,19 +56,6 @@ sizes = of_protocol(
 
 # What silos count before a selection, in this order.
 COUNTED = {step.name: step for step in (held, sizes)}
-
-
-def counting(step: Step, study: str, session: str, number: int) -> Request:
-    """Return the request of the round in which silos count, at both ends."""
-    return Request(
-        study=study,
-        session=session,
-        round=number,
-        step=step.name,
-        to="parties",
-        operations=(),
-        public={},
-    )
 
 
 def own_levels(n_blocks: int, *, discloses: bool) -> Float[Array, " l"]:

@@ -136,7 +136,8 @@ class ComputingParty:
             raise Refusal("declaration")
         shapes = step.shapes(sizes)
         parts = {name: np.asarray(part, dtype=float) for name, part in totals.items()}
-        if {part.shape for part in parts.values()} != {computation.input_shape(shapes)}:
+        wanted = computation.input_shape(shapes, sizes)
+        if {part.shape for part in parts.values()} != {wanted}:
             raise Refusal("declaration")
         rows = computation.integers(parts)
         if context:

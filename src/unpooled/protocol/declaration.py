@@ -3,9 +3,10 @@
 @summed(count=release("", meaning="how many rows there are"), scatter=stays("p p"))
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import Any, final
 
 from unpooled.arrays import Array
@@ -30,7 +31,8 @@ class Declared:
     meaning : str
         A plain phrase for people who never saw the library.
     symmetric : bool
-        Whether only the upper triangle is read, sent and kept.
+        Whether only the upper triangle is read, sent and kept; of more than two axes,
+        that of the last two.
     bound : Bound, optional
         A public bound on the total; without one the wide code is used.
     noise : Noise, optional
@@ -48,7 +50,8 @@ class Declared:
         What the entries count: observed "cells" of each column, rows of each of the
         "classes", or with "names" classes whose names are mixed with their sizes. Empty
         where they are no counts. The silo refuses to go on where one person is alone in
-        it: `unpooled.party.rules.counts_first`.
+        it: `unpooled.party.rules.counts_first`. Of "columns", which a transform makes
+        of each column, no person is counted: their number is known of every silo.
     veiled : bool
         Whether the parties alone open the total. A silo answers no request that would
         open it elsewhere, and it is no number that was opened: what later steps release
@@ -111,14 +114,12 @@ class Declared:
             for letter in self.letters
         )
 
-    def numbers(self, shape: tuple[int, ...]) -> int:
+    def numbers(self, shape: Sequence[int]) -> int:
         """Return the number of entries that are sent of an array of this shape."""
         if self.symmetric:
-            return shape[0] * (shape[0] + 1) // 2
-        count = 1
-        for size in shape:
-            count *= size
-        return count
+            *shape, p, _ = shape
+            return prod(shape) * (p * (p + 1) // 2)
+        return prod(shape)
 
 
 @final
@@ -135,11 +136,15 @@ class Weighed:
         for each set of weights, of one block of rows.
     products : tuple of (m, m) arrays, optional
         ``rows.T @ rows`` of each, where the step makes them anyway.
+    period : int, optional
+        After how many columns the next intercept's stands, where rows have several. The
+        first column is one.
     """
 
     total: Array
     rows: tuple[Array, ...]
     products: tuple[Array, ...] | None = None
+    period: int | None = None
 
 
 def totals_of(found: Mapping[str, Any]) -> dict[str, Any]:

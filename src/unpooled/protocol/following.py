@@ -101,13 +101,17 @@ class Call:
             "view": tuple(record["view"]),
             "columns": tuple((str(party), of) for party, of in record["columns"]),
         }
-        prefix = f"{_MODEL}{place}."
-        own = {
-            name.removeprefix(prefix): array
-            for name, array in arrays.items()
-            if name.startswith(prefix)
-        }
+        own = arrays_after(f"{_MODEL}{place}.", arrays)
         return cls(**{**record, **lists}, arrays=own)
+
+
+def arrays_after(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the arrays whose names begin with `prefix`, by the rest of their names."""
+    return {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }
 
 
 @final

@@ -77,7 +77,7 @@ def ledger_lines(
             # Shares, to the other parties: no array of the message.
             shares = sent(
                 dtype=f"int{step.computation.bits}",
-                bytes=step.computation.bytes(name, form.shape, n_computing),
+                bytes=step.computation.bytes(name, form.shape, n_computing, sizes),
                 visibility=step.verb,
                 direction="out",
             )

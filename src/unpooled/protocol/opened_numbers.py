@@ -76,7 +76,8 @@ def opened_by(
     function = step.function.__module__, step.function.__qualname__
     told = [*function, request.view_digest, request.chosen_record, list(parties)]
     question = hashlib.sha256(canonical(told))
-    for name in sorted(set(parts) & set(step.declared)):
+    # What stays in the silo opens nothing.
+    for name in sorted(set(parts) & set(step.leaves)):
         question.update(np.ascontiguousarray(parts[name], dtype=float).data)
     return Opened(numbers, people, question.digest())
 

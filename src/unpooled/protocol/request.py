@@ -11,7 +11,7 @@ from unpooled.arrays import Array, Shaped
 from unpooled.errors import AggregationError
 from unpooled.ledger import canonical
 from unpooled.protocol.answered import Answered
-from unpooled.protocol.following import Call, OpenedRound
+from unpooled.protocol.following import Call, OpenedRound, arrays_after
 from unpooled.protocol.message import Message, digest
 from unpooled.protocol.neighbour_messages import Sealed
 from unpooled.protocol.topology import Graph, graph_of
@@ -99,6 +99,21 @@ class Request:
     inbox: Mapping[str, Sealed] = field(default_factory=dict)
     digests: Mapping[str, str] = field(default_factory=dict, compare=False)
 
+    @classmethod
+    def between_silos(
+        cls, step: str, study: str, session: str, number: int
+    ) -> "Request":
+        """Return the request of a step of the protocol, which reads no view."""
+        return cls(
+            study=study,
+            session=session,
+            round=number,
+            step=step,
+            to="parties",
+            operations=(),
+            public={},
+        )
+
     @cached_property
     def view_digest(self) -> str:
         """A name for the view: equal for equal operations and arrays."""
@@ -118,7 +133,11 @@ class Request:
     @cached_property
     def _arguments(self) -> str:
         veiled = {
-            name: [value.round, value.name, array_digest(value.words)]
+            name: [
+                value.round,
+                value.name,
+                self.digests.get(name) or array_digest(value.words),
+            ]
             for name, value in self.public.items()
             if isinstance(value, Veiled)
         }
@@ -213,7 +232,7 @@ class Request:
     @classmethod
     def _read(cls, message: Message, known: Mapping[str, Array]) -> "Request":
         header, arrays = message.header, message.arrays
-        fresh = _after("view.", arrays)
+        fresh = arrays_after("view.", arrays)
         named = {key: key.rpartition(".")[2] for key in fresh}
         if any(message.digests[f"view.{key}"] != d for key, d in named.items()):
             raise ValueError("a transform's array is not the one its digest names")
@@ -232,7 +251,7 @@ class Request:
         # An array that nothing reads would come in without a ledger line.
         inbox = {
             name: Sealed((), (), words)
-            for name, words in _after(_INBOX, arrays).items()
+            for name, words in arrays_after(_INBOX, arrays).items()
         }
         wanted = {f"view.{key}" for key in view_arrays(operations)}
         wanted |= {f"public.{name}" for name in header["public"]}
@@ -274,15 +293,6 @@ class Request:
                 if f"public.{name}" in message.digests
             },
         )
-
-
-def _after(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """Return the arrays whose names begin with `prefix`, by the rest of their names."""
-    return {
-        name.removeprefix(prefix): array
-        for name, array in arrays.items()
-        if name.startswith(prefix)
-    }
 
 
 def _topology(record: Any) -> Graph | None:

@@ -6,7 +6,8 @@
 The declaration is the only source for checking, policy, codes, ledger, plan, report and
 documentation. A step is a pure function of the silo's rows (`X`, `y`, and `sums`, of
 X's columns; `cells` in place of `X` where columns may hold codes of categories, whose
-names are in the silo's `dictionary`; `columns`, the names of X's columns), of what was
+names are in the silo's `dictionary`; `columns`, the names of X's columns, and `coded`,
+of those that hold categories), of what was
 kept there (`kept`, the same names in every silo), of the party's name (`party`) and of
 public arguments (keyword-only), and returns one array per declared name. One annotated
 with a dataclass stands for its fields, each a public argument by itself. With
@@ -41,9 +42,11 @@ from unpooled.protocol.refusal import Refusal
 from unpooled.secure.comparison.joint_computation import JointComputation
 from unpooled.secure.comparison.polynomial import Polynomial
 from unpooled.secure.comparison.shared_eigenpairs import SharedEigenpairs
+from unpooled.secure.comparison.shared_products import SharedProducts
 
 # Everything that an author of steps needs.
-__all__ = ["LIBRARY", "Declared", "Polynomial", "SharedEigenpairs", "Step", "Weighed"]
+__all__ = ["LIBRARY", "Declared", "Polynomial", "SharedEigenpairs", "SharedProducts"]
+__all__ += ["Step", "Weighed"]
 __all__ += ["check_installed", "compared", "computed", "derived", "disclosed"]
 __all__ += ["exchanged"]
 __all__ += ["find_step", "kept", "named_for", "public", "release", "stays"]
@@ -58,7 +61,7 @@ _FORMER = {
     f"{LIBRARY}row_space": "span",
     f"{LIBRARY}two_views.base": "twoviews",
 }
-_READABLE = "X, cells, columns, dictionary, inbox, kept, party, sums, y"
+_READABLE = "X, cells, coded, columns, dictionary, inbox, kept, party, sums, y"
 
 
 @final
@@ -79,8 +82,8 @@ class Step:
         and bind letters that no table knows, such as k.
     sparse : bool
         Whether X may be a SciPy array in CSR form; others get dense blocks.
-    fitted_by, by_column, by_pattern, affine, own_rows, of_source, from_noise : see
-        `derived`
+    fitted_by, by_column, by_pattern, affine, own_rows : see `derived`
+    of_source, by_cells, from_noise, widens : see `derived`
     computation : JointComputation or None
         Of a compared step the polynomial whose sign is opened, of a computed step what
         is opened of its totals.
@@ -120,7 +123,9 @@ class Step:
     affine: bool = False
     own_rows: bool = False
     of_source: bool = False
+    by_cells: bool = False
     from_noise: bool = False
+    widens: str = ""
     computation: JointComputation | None = None
     reuses: bool = False
     between_two: bool = False
@@ -146,6 +151,11 @@ class Step:
     def weighs_rows(self) -> bool:
         """Whether some of its sums are of rows with weights."""
         return any(one.weighed for one in self.declared.values())
+
+    @property
+    def shares_people(self) -> bool:
+        """Whether silos' processes have shares of a total with entries for people."""
+        return self.computation is not None and self.computation.shares_people
 
     def shapes(self, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
         """Return the shape of each array that is sent, or that is computed."""
@@ -277,26 +287,34 @@ def compared(
 
 
 def computed(
-    computation: SharedEigenpairs,
+    computation: SharedEigenpairs | SharedProducts,
     *,
     by: str = "rows",
     takes: Mapping[str, str | Public] | None = None,
+    between_two: bool = False,
+    settings: Sequence[str] | None = None,
     **declared: Any,
 ) -> Callable[[Callable[..., Any]], Step]:
     """Declare a step whose total stays in secret sharing; a result of it is opened.
 
     Parameters
     ----------
-    computation : SharedEigenpairs
+    computation : SharedEigenpairs or SharedProducts
         What the parties compute together of the array that the step returns.
-    by, takes
+    by, takes, between_two, settings
         As of `summed`.
     **declared : str or Declared
         The arrays that the computation opens.
     """
-    if set(declared) != {computation.vectors, computation.values}:
-        raise TypeError(f"The computation opens two arrays, not {sorted(declared)}.")
-    return _in_secret(computation, summed(by=by, takes=takes, **declared))
+    if set(declared) != computation.declares:
+        raise TypeError(
+            f"The computation opens {sorted(computation.declares)}, not "
+            f"{sorted(declared)}."
+        )
+    total = summed(
+        by=by, takes=takes, between_two=between_two, settings=settings, **declared
+    )
+    return _in_secret(computation, total)
 
 
 def derived(
@@ -308,7 +326,9 @@ def derived(
     affine: bool = False,
     own_rows: bool = False,
     of_source: bool = False,
+    by_cells: bool = False,
     from_noise: bool = False,
+    widens: str = "",
     settings: Sequence[str] = (),
 ) -> Callable[[Callable[..., Any]], Step]:
     """Declare a transform of rows that views apply inside the silo.
@@ -342,12 +362,19 @@ def derived(
         It has no value for some rows, and a silo refuses where it has such rows. So it
         reads the table's own columns, imputed or not, and none that a transform made:
         otherwise that refusal would compare cells with a number that somebody chose.
+    by_cells : bool, default False
+        What the silo kept, and it reads, are cells of its columns, such as medians: it
+        shows nobody what follows from them next to what it shows of the columns.
     from_noise : bool, default False
         Its arrays were found from totals with noise alone, and each of its rows depends
         on the same row and on them: a private step may read what it makes.
+    widens : {"", "groups", "indicators", "bins"}
+        On a column partition, which further columns it makes of each column, as many as
+        the silo kept (`unpooled.protocol.widened_columns`).
     settings : sequence of str
         Array arguments with a last axis over columns, of which a silo answers one only
-        for each column: rows on which two of them differ may be few.
+        for each column: rows on which two of them differ may be few. Of a transform
+        that reads `kept`, such arrays that the silo kept.
     """
     return _declaring(
         "derived",
@@ -360,7 +387,9 @@ def derived(
         affine=affine,
         own_rows=own_rows,
         of_source=of_source,
+        by_cells=by_cells,
         from_noise=from_noise,
+        widens=widens,
         settings=tuple(settings),
     )
 
@@ -484,7 +513,7 @@ def of_protocol(name: str, verb: str, declared: Mapping[str, Declared]) -> Step:
 
 
 def _in_secret(
-    computation: Polynomial | SharedEigenpairs,
+    computation: JointComputation,
     declare: Callable[[Callable[..., Any]], Step],
 ) -> Callable[[Callable[..., Any]], Step]:
     """Return a decorator of sums that stay in secret sharing."""

@@ -335,6 +335,11 @@ def features_of_records(records: Sequence[Mapping[str, Any]]) -> str:
     return digest(canonical(_shortest((record, record) for record in records)))
 
 
+def transforms_of_records(records: Sequence[Mapping[str, Any]]) -> str:
+    """Name the transforms of operations as they travel, whatever rows and columns."""
+    return digest(canonical([r for r in records if r["operation"] == "derive"]))
+
+
 _One = TypeVar("_One")
 
 

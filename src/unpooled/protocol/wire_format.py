@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any, final
 
 import numpy as np
@@ -90,10 +91,11 @@ class WireFormat:
     def flattened(self, value: Float[Array, "..."]) -> Float[Array, " d"]:
         """Return the numbers that travel, in units of their bound where there is one.
 
-        A symmetric array travels as its upper triangle.
+        A symmetric array travels as its upper triangle, a stack of them one by one.
         """
-        if self.declared.symmetric and value.ndim == 2:
-            value = pack(value)
+        if self.declared.symmetric and value.ndim >= 2:
+            packed = [pack(S) for S in value.reshape(-1, *value.shape[-2:])]
+            value = packed[0] if len(packed) == 1 else np.concatenate(packed)
         if self.declared.bound is not None:
             value = self.declared.bound.divide(value, self.public)
         return np.ravel(value)
@@ -103,4 +105,9 @@ class WireFormat:
         value = flat if self.declared.symmetric else flat.reshape(self.shape)
         if self.declared.bound is not None:
             value = self.declared.bound.multiply(value, self.public)
-        return unpack(value, self.shape[0]) if self.declared.symmetric else value
+        if not self.declared.symmetric:
+            return value
+        triangles = value.reshape(prod(self.shape[:-2]), -1)
+        squares = [unpack(one, self.shape[-1]) for one in triangles]
+        whole = squares[0] if len(squares) == 1 else np.stack(squares)
+        return whole.reshape(self.shape)

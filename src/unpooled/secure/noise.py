@@ -62,7 +62,7 @@ MECHANISMS = ("scatter", "preconditioned", "power")
 @final
 @dataclass(frozen=True)
 class GaussianPrivacy:
-    """The bound on what a release discloses about one row: (ε, δ)-differential privacy.
+    """The bound on what a release reveals of one row: (ε, δ)-differential privacy.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class GaussianPrivacy:
         Rows are shifted by `centre`, and those with a larger Euclidean norm are scaled
         down to it. A public constant: choose it from the meaning of the columns, not
         from the data. A row with a missing or infinite value counts as a row at the
-        centre: to refuse it would disclose it.
+        centre: to refuse it would reveal it.
     centre : float or sequence of float, default 0.0
         Expected location of the rows, for all columns or for each; public as well.
     mechanism : {"scatter", "preconditioned", "power"}, default "scatter"

@@ -93,7 +93,7 @@ def check_cost(parties, bits, degree):
     spent = [cost for _, cost in ask(parties, one, values)]
     # Both are of the party with the most.
     assert max(round(rounds) for rounds, _, _ in spent) == one.rounds(m)
-    planned = one.rounds(m) * one.bytes("s", (30,), m)
+    planned = one.rounds(m) * one.bytes("s", (30,), m, {})
     assert max(sent for _, sent, _ in spent) == pytest.approx(planned, rel=0.1)
 
 

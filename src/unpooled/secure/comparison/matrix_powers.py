@@ -35,10 +35,10 @@ from typing import Any, final
 import numpy as np
 
 from unpooled.arrays import Array
+from unpooled.secure.comparison.joint_computation import HIDING_BITS
 from unpooled.secure.comparison.shared_eigenpairs import (
     BITS,
     FRACTION,
-    HIDING_BITS,
     LEAST_LEFT,
     SQUARINGS,
     VALUE_BITS,
@@ -55,8 +55,6 @@ _ROUGH = 12
 _REFINEMENTS = 5
 # B is a single direction where (tr B)² - tr B² is below 2^-40.
 _SINGLE = 1 << (FRACTION - 40)
-# Bits after the point of the trace that is checked.
-_COARSE = 32
 # Bits after the point of B r, of r, and of Rayleigh quotients' vectors.
 _SKETCH_BITS, _DIRECTION_BITS = 48, 24
 
@@ -131,12 +129,8 @@ class _Powers:
 
     async def has_known_trace(self) -> bool:
         """Return whether the trace is 1, which everybody knows, to a millionth."""
-        # Masks cancel only where all parties received one request, and nothing is
-        # computed of anything else. The last bits would show how parts were rounded.
         trace = np.array([int(self._A.trace())], dtype=object)
-        coarse = await self._arithmetic.shifted(self._mod(trace), FRACTION - _COARSE)
-        (opened,) = await self._arithmetic.opened(coarse)
-        return abs(opened - (1 << _COARSE)) < 1 << (_COARSE - 20)
+        return await self._arithmetic.are_known(self._mod(trace), FRACTION, (1,))
 
     async def without(self, vectors: list[list[int]], left: int) -> Array:
         """Return the matrix off the vectors, over its trace `left`."""

@@ -30,6 +30,7 @@ from unpooled.arrays import Array
 from unpooled.secure.comparison.blinded_signs import ROUNDS, Link, blinded_signs
 from unpooled.secure.comparison.matrix_powers import eigenpairs
 from unpooled.secure.comparison.polynomial import rounds_before
+from unpooled.secure.comparison.shared_products import products
 
 # Values at 1, 2 and 3 of a polynomial of degree 2, so weighted, add up to that at 0.
 _WEIGHTS = 3, -3, 1
@@ -170,6 +171,7 @@ class _MpycLink(Link):
 _COMPUTATIONS: Mapping[str, Callable[[Any, dict[str, Any]], Awaitable[Any]]] = {
     "signs": _signs,
     "eigenpairs": eigenpairs,
+    "products": products,
 }
 
 

@@ -20,6 +20,7 @@ from unpooled.secure.comparison.joint_computation import (
     Rows,
     Shape,
     Shapes,
+    Sizes,
 )
 
 # The array of signs in a reply of a party that computes.
@@ -76,7 +77,7 @@ class Polynomial(JointComputation):
         tree = math.ceil(math.log2(self.bits + 1))
         return _OTHER_ROUNDS + tree + math.ceil(math.log2(max(self._degree, 1)))
 
-    def bytes(self, name: str, shape: Shape, n_computing: int) -> int:
+    def bytes(self, name: str, shape: Shape, n_computing: int, sizes: Sizes) -> int:
         """Return roughly the bytes that a party sends in a round of a batch."""
         n, peers = math.prod(shape), n_computing - 1
         element = (self.bits + STATISTICAL_BITS + 9) // 8
@@ -97,7 +98,7 @@ class Polynomial(JointComputation):
     def _degree(self) -> int:
         return max(len(names) for names in self.terms)
 
-    def input_shape(self, shapes: Shapes) -> Shape:
+    def input_shape(self, shapes: Shapes, sizes: Sizes) -> Shape:
         """Return the shape of each total: that of the signs."""
         return next(iter(shapes.values()))
 
@@ -129,7 +130,7 @@ class Polynomial(JointComputation):
 
     def forms(self, shapes: Shapes) -> dict[str, tuple[Shape, np.dtype[Any]]]:
         """Return shape and type of the signs in a reply."""
-        return {_SIGNS: (self.input_shape(shapes), np.dtype(np.uint8))}
+        return {_SIGNS: (next(iter(shapes.values())), np.dtype(np.uint8))}
 
     def opened(
         self, words: Mapping[str, Array], names: Sequence[str]

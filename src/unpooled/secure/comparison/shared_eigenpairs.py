@@ -10,7 +10,7 @@ direction left. So of neighbouring eigenvalues that are too close nothing is ope
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -19,20 +19,18 @@ import numpy as np
 from unpooled.arrays import Array
 from unpooled.errors import AggregationError
 from unpooled.secure.comparison.joint_computation import (
-    STATISTICAL_BITS,
-    JointComputation,
+    HIDING_BITS,
+    ComputedTotal,
     Rows,
     Shape,
     Shapes,
+    Sizes,
 )
 
 # Bits after the point of the matrix; of opened vectors; of opened eigenvalues.
 FRACTION, VECTOR_BITS, VALUE_BITS = 64, 56, 50
 # Bits for products of two matrices, for the reciprocal of a trace, and for the sign.
 BITS = 2 * FRACTION + 32
-# 2^24 intermediate values are opened under masks, so that together they are within
-# 2^-64 of noise.
-HIDING_BITS = STATISTICAL_BITS + 24
 # The matrix is squared so many times: two eigenvalues count as different where the
 # smaller one's power, over the larger's, is below 2^-40.
 SQUARINGS = 18
@@ -45,7 +43,7 @@ LEAST_LEFT = 2.0**-20
 
 @final
 @dataclass(frozen=True)
-class SharedEigenpairs(JointComputation):
+class SharedEigenpairs(ComputedTotal):
     """The k largest eigenvalues of a total and their vectors, declared with a step.
 
     Attributes
@@ -61,20 +59,16 @@ class SharedEigenpairs(JointComputation):
     vectors: str
     values: str
     bits = BITS
-    verb = "computed"
-    # At p = 100 five eigenvectors take 20 seconds of each party's processor, and waits.
-    patience = 7200.0
+    # A part of a total with trace 1 has no entry above 1.
+    fraction, largest = FRACTION, 2.0
+    too_large = "A part of a matrix is not finite, or larger than the total can be."
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """Name of the one total."""
-        return (self.name,)
+    def declares(self) -> frozenset[str]:
+        """Names of vectors and values."""
+        return frozenset({self.vectors, self.values})
 
-    def rounds(self, n_computing: int) -> int:
-        """Return 1: messages between processes are no rounds of the coordinator's."""
-        return 1
-
-    def bytes(self, name: str, shape: Shape, n_computing: int) -> int:
+    def bytes(self, name: str, shape: Shape, n_computing: int, sizes: Sizes) -> int:
         """Return roughly the bytes that a party sends: most of them for the vectors."""
         element = (BITS + HIDING_BITS + 12) // 8
         if name != self.vectors:
@@ -96,21 +90,10 @@ class SharedEigenpairs(JointComputation):
         doublings = max(math.ceil(math.log2(1.72 * math.sqrt(p))), 1)
         return k * (SQUARINGS * (2 + doublings) + 25)
 
-    def input_shape(self, shapes: Shapes) -> Shape:
+    def input_shape(self, shapes: Shapes, sizes: Sizes) -> Shape:
         """Return the shape of the triangle."""
         p = shapes[self.vectors][1]
         return (p * (p + 1) // 2,)
-
-    def integers(self, totals: Mapping[str, Array]) -> Rows:
-        """Return this party's part of the triangle as integers."""
-        values = np.asarray(totals[self.name], dtype=float)
-        # A part of a total with trace 1 has no entry above 1.
-        if not (np.isfinite(values).all() and (np.abs(values) <= 2.0).all()):
-            raise AggregationError(
-                "A part of a matrix is not finite, or larger than the total can be.",
-                rule="fixed_point_range",
-            )
-        return [[round(math.ldexp(float(value), FRACTION)) for value in values]]
 
     def job(self, rows: Rows, shapes: Shapes) -> dict[str, Any]:
         """Return the message for the process: integers and the number of vectors."""
@@ -133,17 +116,6 @@ class SharedEigenpairs(JointComputation):
         ]
         values = [math.ldexp(int(value), -VALUE_BITS) for value in found["values"]]
         return {self.vectors: np.array(vectors), self.values: np.array(values)}
-
-    def forms(self, shapes: Shapes) -> dict[str, tuple[Shape, np.dtype[Any]]]:
-        """Return shape and type of the two arrays in a reply."""
-        names = self.vectors, self.values
-        return {name: (shapes[name], np.dtype(np.float64)) for name in names}
-
-    def opened(
-        self, words: Mapping[str, Array], names: Sequence[str]
-    ) -> dict[str, Array]:
-        """Return both arrays."""
-        return {name: np.array(words[name]) for name in names}
 
     def placeholders(self, shapes: Shapes) -> dict[str, Array]:
         """Return unit vectors and equal values, for a plan."""

@@ -21,12 +21,15 @@ random bits.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
 
 from unpooled.arrays import Array
+
+# Bits after the point of numbers that are opened to see whether they are known.
+_COARSE = 32
 
 
 class FixedPoint(ABC):
@@ -59,6 +62,28 @@ class FixedPoint(ABC):
     @abstractmethod
     async def is_negative(self, x: int, bits: int) -> bool:
         """Return whether a number below 2^(bits - 1) is negative; one bit is opened."""
+
+    async def are_known(self, x: Array, fraction: int, known: Sequence[int]) -> bool:
+        """Return whether each number is one of those known, to a millionth.
+
+        Masks cancel only where all parties received one request: of anything else
+        nothing is computed, where this is asked first.
+
+        Parameters
+        ----------
+        x : (l,) array of int
+            Shares of the numbers.
+        fraction : int
+            Bits after their point; the last ones, which are not opened, would show how
+            parts were rounded.
+        known : sequence of int
+            What each of them may be.
+        """
+        near = 1 << (_COARSE - 20)
+        return all(
+            min(abs(number - (one << _COARSE)) for one in known) < near
+            for number in await self.opened(await self.shifted(x, fraction - _COARSE))
+        )
 
 
 @final
