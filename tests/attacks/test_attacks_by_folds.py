@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import expit
 
 import unpooled as up
 from logged_silos import IDENTITIES
 from unpooled.data import heart_disease
 from unpooled.data.sources.open_source import open_source
 from unpooled.errors import DataError, ReleaseRefusedError
+from unpooled.metrics import mean_squared_error
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.party import Party
 from unpooled.party.rules import table_cuts
@@ -347,10 +349,13 @@ def test_nobody_is_alone_in_a_made_column_of_a_part(of, limit):
         assert n_alone(found(), every[few][["x", "z", "w"]].to_numpy()) >= 1
 
 
-def products_by_class(view: up.Federation) -> list[np.ndarray]:
+def products_by_class(
+    view: up.Federation, back: Any = 1.0, origin: Any = 0.0
+) -> list[np.ndarray]:
     """Return the raw products of the last column, in each of two classes.
 
-    Of two fits with other priors, as the covariance within classes is weighted.
+    Of two fits with other priors, as the covariance within classes is weighted. Of
+    rotated columns these were ``origin + back @ rotated``.
     """
     priors = np.array([[0.3, 0.7], [0.7, 0.3]])
     fits = [
@@ -358,13 +363,19 @@ def products_by_class(view: up.Federation) -> list[np.ndarray]:
     ]
     C = np.stack([fit.covariance_ for fit in fits])
     n, means = fits[0].class_count_, fits[0].means_
+    if np.ndim(back):
+        C, means = back @ C @ back.T, origin + means @ back.T
     S = np.einsum("ij,jkl->ikl", np.linalg.inv(priors), C)
     return [n[c] * (S[c][-1] + means[c][-1] * means[c]) for c in range(len(priors))]
 
 
-@pytest.mark.parametrize("limit", [0.95, 1.0])
-def test_nobody_is_alone_with_a_flag_in_a_class_of_a_part(limit):
-    """The cut keeps a flag's people together, and not those of a class."""
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("limit", [0.95, pytest.param(1.0, marks=pytest.mark.slow)])
+def test_nobody_is_alone_with_a_flag_in_a_class_of_a_part(limit, turned):
+    """The cut keeps a flag's people together, and not those of a class.
+
+    Also behind a rotation of the columns, in none of which one person stands out.
+    """
     rng = np.random.default_rng(0)
     tables = {
         name: pd.DataFrame(X[:, [0, 1, 3]], columns=["x", "z", "f"])
@@ -375,13 +386,22 @@ def test_nobody_is_alone_with_a_flag_in_a_class_of_a_part(limit):
     }
     policy = up.Policy(max_leverage=limit, max_released_share=1.0)
     federation = up.simulate(tables, label="y", policy=policy, follow=limit < 1.0)
+    scaler = up.StandardScaler().fit(federation)
+    pca = up.PCA().fit(scaler.transform(federation))
+    back = np.linalg.inv(pca.components_ / np.asarray(scaler.scale_))
+
+    def of(view: up.Federation) -> list[np.ndarray]:
+        if not turned:
+            return products_by_class(view)
+        view = pca.transform(scaler.transform(view))
+        return products_by_class(view, back, np.asarray(scaler.mean_))
 
     def found() -> list[np.ndarray]:
-        whole = products_by_class(federation)
+        whole = of(federation)
         return [
             every - some
             for train, _ in federation.folds(20)
-            for every, some in zip(whole, products_by_class(train), strict=True)
+            for every, some in zip(whole, of(train), strict=True)
         ]
 
     if limit < 1.0:
@@ -418,6 +438,134 @@ def test_a_made_column_of_many_people_is_cross_validated():
         up.PCA(2).fit(make(train))
 
 
+def rotated(allv: up.Federation) -> Any:
+    """Return what finds a column's raw products from the scores of all components."""
+    scaler = up.StandardScaler().fit(allv)
+    pca = up.PCA().fit(scaler.transform(allv))
+    back = np.linalg.inv(pca.components_ / np.asarray(scaler.scale_))
+
+    def found(view: up.Federation) -> np.ndarray:
+        model = up.PCA().fit(pca.transform(scaler.transform(view)))
+        N = model.n_samples_
+        mean = np.asarray(scaler.mean_) + back @ model.mean_
+        S = (N - 1) * back @ model.get_covariance() @ back.T
+        return (S + N * np.outer(mean, mean))[-1]
+
+    return found
+
+
+def scored(allv: up.Federation) -> Any:
+    """Return what finds Σ d x from residuals of x predicted by z and by column d."""
+    *_, d = allv.feature_names
+    fits = [up.Ridge(a).fit(allv[["z", d, "x"]], "x") for a in (0.01, 10.0, 100.0, 1e3)]
+
+    def found(view: up.Federation) -> np.ndarray:
+        scaler = up.StandardScaler().fit(view[["z", d, "x"]])
+        n, mean = scaler.n_samples_seen_, np.asarray(scaler.mean_)
+        sums, (zz, _, xx) = n * mean, n * (np.asarray(scaler.var_) + mean**2)
+        rows, right = [], []
+        for fit in fits:
+            mse = mean_squared_error("x", fit.predict(view[["z", d, "x"]]))
+            (b, c), a = np.ravel(fit.coef_), np.ravel(fit.intercept_)[0]
+            known = xx + n * a * a + b * b * zz + c * c * sums[1]
+            known += 2 * a * (b * sums[0] + c * sums[1] - sums[2])
+            rows.append([-2 * b, -2 * c, 2 * b * c])
+            right.append(n * mse - known)
+        _, dx, dz = np.linalg.lstsq(np.array(rows), np.array(right))[0]
+        return np.array([dx, dz, sums[1]])
+
+    return found
+
+
+@pytest.mark.parametrize("by", [rotated, scored])
+@pytest.mark.parametrize("limit", [0.95, pytest.param(1.0, marks=pytest.mark.slow)])
+def test_no_rotation_or_prediction_hides_a_made_column_of_a_part(by, limit):
+    """With a limit of 1, the control, folds leave out persons who are alone in it."""
+    tables = two_flags()
+    policy = up.Policy(max_leverage=limit)
+    federation = up.simulate(tables, policy=policy, follow=limit < 1.0)
+    every = pd.concat(tables.values())
+    make = made(federation, "bin")
+    kept = ["x", "z", make(federation).feature_names[-1]]
+    of_part = by(make(federation)[kept])
+
+    def found() -> list[np.ndarray]:
+        whole = of_part(make(federation)[kept]) if by is rotated else 0.0
+        parts = [pair[by is scored] for pair in federation.folds(20)]
+        return [np.abs(whole - of_part(make(part)[kept])) for part in parts]
+
+    if limit < 1.0:
+        with pytest.raises(ReleaseRefusedError, match="rows_of_parts"):
+            found()
+    else:
+        alone = [one for one in found() if round(one[-1]) == 1]
+        records = every[every.m >= 70.0][["x", "z"]].abs().to_numpy()
+        assert n_alone([one[:2] for one in alone], records) == len(alone) > 0
+
+
+def flag_and_dose() -> dict[str, pd.DataFrame]:
+    """Rows of which b alone has a flag f, which the cut leaves two by two."""
+    return {
+        name: pd.DataFrame(X[:, [0, 1, 3]], columns=["x", "z", "f"])
+        for name, X in flagged().items()
+    }
+
+
+def moments_of_product(federation: up.Federation) -> Any:
+    """Return what finds sum and sum of squares of f x, and how many have f."""
+    derived = up.DerivedColumns({"fx": "f * x"}).fit(federation)
+
+    def found(view: up.Federation) -> np.ndarray:
+        fitted = [up.StandardScaler().fit(derived.transform(view)[[n]]) for n in kept]
+        n, (f, fx) = fitted[0].n_samples_seen_, fitted
+        square = fx.var_[0] + fx.mean_[0] ** 2
+        return n * np.array([fx.mean_[0], square, f.mean_[0]])
+
+    kept = ["f", "fx"]
+    return found
+
+
+def products_with_flag(federation: up.Federation) -> Any:
+    """Return what finds sums over the people with f of x, x² and how many have f."""
+    derived = up.DerivedColumns({"xx": "x * x", "xz": "x * z"}).fit(federation)
+    kept = ["x", "xx", "xz", "f"]
+    return lambda view: products(derived.transform(view)[kept])[[0, 1, 3]]
+
+
+@pytest.mark.parametrize("by", [moments_of_product, products_with_flag])
+@pytest.mark.parametrize("limit", [0.95, pytest.param(1.0, marks=pytest.mark.slow)])
+def test_derived_columns_are_no_equations_for_two_people_of_a_part(by, limit):
+    """With a limit of 1, the control, sum and sum of squares are both cells."""
+    tables = flag_and_dose()
+    policy = up.Policy(max_leverage=limit)
+    federation = up.simulate(tables, policy=policy, follow=limit < 1.0)
+    of_part = by(federation)
+
+    def found() -> list[np.ndarray]:
+        whole = of_part(federation)
+        return [whole - of_part(train) for train, _ in federation.folds(20)]
+
+    if limit < 1.0:
+        with pytest.raises(ReleaseRefusedError, match="rows_of_parts"):
+            found()
+    else:
+        two = [one for one in found() if round(one[-1]) == 2]
+        own = tables["b"][tables["b"].f == 1.0].x.to_numpy()
+        for total, squares, _ in two:
+            apart = np.sqrt(max(2 * squares - total**2, 0.0))
+            for cell in ((total - apart) / 2, (total + apart) / 2):
+                assert np.abs(own - cell).min() < 1e-6
+        assert two
+
+
+def test_derived_columns_that_many_people_differ_in_are_scored_by_fold():
+    federation = up.simulate(two_flags(0.6), follow=True)
+    make = made(federation, "product")
+    for train, test in federation.folds(3):
+        model = up.LinearRegression().fit(make(train), "x")
+        assert -1.0 < model.score(make(test), "x") < 1.0
+
+
 @pytest.mark.parametrize(
     ("model", "y"),
     [
@@ -436,3 +584,38 @@ def test_what_is_about_silos_own_means_is_of_all_rows(model, y):
     train, _ = up.simulate(tables).train_test_split(random_state=0)
     with pytest.raises(DataError, match=r"silos' (means|own intercepts)"):
         model.fit(train, y)
+
+
+# --- many totals over few blocks ------------------------------------------------------
+
+
+def ages() -> dict[str, pd.DataFrame]:
+    rng, made = np.random.default_rng(0), {}
+    for name in "abc":
+        age = rng.integers(20, 90, 200).astype(float)
+        pressure = (110.0 + 0.3 * age + rng.normal(0, 15, 200)).round()
+        ill = (rng.random(200) < expit((age - 55) / 8)).astype(float)
+        made[name] = pd.DataFrame({"age": age, "pressure": pressure, "ill": ill})
+    return made
+
+
+def regressed(view: up.Federation) -> int:
+    """Return how many regressions of a view's columns on one another are answered."""
+    columns = ("age", "pressure", "ill")
+    families = {"age": "gamma", "pressure": "poisson", "ill": "binomial"}
+    for number, response in enumerate(columns):
+        try:
+            up.GLM(families[response]).fit(view.select(columns), response)
+        except ReleaseRefusedError as refused:
+            return number if refused.rule == "max_released_share" else -1
+    return len(columns)
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_a_block_has_no_more_products_than_a_share_of_its_own_cells(follow):
+    here = up.simulate(ages(), follow=follow)
+    train, test = here.train_test_split(test_size=0.05, random_state=0)
+    # Of 30 rows of three columns; a fit takes 50 numbers or so.
+    assert regressed(test) == 0
+    # Neither the other rows nor all of them are concerned.
+    assert regressed(train) == regressed(here) == 3

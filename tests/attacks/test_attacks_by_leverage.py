@@ -233,3 +233,58 @@ def test_between_organisations_a_plan_names_such_columns_where_a_policy_allows_i
         vars(federation.coordinator)["simulated_carried"] = dict
         said = "one row carries half" in str(up.plan(up.PCA(), federation))
         assert said == allowed
+
+
+# --- more columns than rows -----------------------------------------------------------
+
+
+def wide_tables() -> dict[str, Array]:
+    """Tables with more columns than rows; one patient of b alone has x0."""
+    rng = np.random.default_rng(0)
+    tables = {}
+    for name in "abcdef":
+        X = rng.normal(size=(60, 8)) @ rng.normal(size=(8, 62))
+        X[:, 0] = 0.0
+        tables[name] = X + 0.3 * rng.normal(size=X.shape) * (np.arange(62) > 0)
+    tables["b"][PERSON, 0] = 1.0
+    return tables
+
+
+def along_directions(tables: dict[str, Array], **options: Any) -> Array:
+    """Return the row of x0 in all products with blocks of directions, solved."""
+    federation = up.simulate(tables, **options)
+    rows, directions = list[Array](), list[Array]()
+    honest = federation.coordinator.run_step
+
+    def run_step(call: Any) -> dict[str, Array]:
+        totals = honest(call)
+        if "image" in totals:
+            rows.append(totals["image"][0])
+            directions.append(call.public["V"])
+        return totals
+
+    federation.coordinator.run_step = run_step
+    mean = up.PCA(12, svd_solver="krylov", random_state=0).fit(federation).mean_
+    V, image = np.hstack(directions), np.concatenate(rows)
+    return mean + np.linalg.lstsq(V.T, image)[0]
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_directions_of_many_columns_do_not_show_who_has_a_rare_one(follow):
+    with pytest.raises(ReleaseRefusedError) as refused:
+        along_directions(wide_tables(), follow=follow)
+    assert (refused.value.party, refused.value.rule) == ("b", "max_leverage")
+
+
+def test_control_without_a_limit_they_do():
+    tables = wide_tables()
+    found = along_directions(tables, policy=OPEN)
+    assert_allclose(found, tables["b"][PERSON], atol=1e-9)
+
+
+def test_many_columns_that_two_patients_have_are_answered():
+    tables = wide_tables()
+    for X in tables.values():
+        X[:2, 0] = 1.0
+    tables["b"][PERSON, 0] = 0.0
+    along_directions(tables, follow=True)

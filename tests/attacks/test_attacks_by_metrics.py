@@ -17,7 +17,12 @@ import unpooled as up
 from unpooled.arrays import Array
 from unpooled.errors import ReleaseRefusedError
 from unpooled.federation.federation import Federation
-from unpooled.metrics import calibration_curve, confusion_matrix, roc_curve
+from unpooled.metrics import (
+    calibration_curve,
+    confusion_matrix,
+    mean_squared_error,
+    roc_curve,
+)
 
 # Nobody's probability is between 1/3 and 2/5, but that of one person.
 GAP = (0.30, 0.44)
@@ -149,3 +154,63 @@ def test_a_refused_call_does_not_stop_the_calls_after_it():
         roc_curve("ill", predictions, n_bins=1000)
     assert roc_curve("ill", predictions, n_bins=5).auc > 0.5
     up.PCA(2).fit(here)
+
+
+# --- a model of columns in other units ------------------------------------------------
+
+HIGHEST = 166.0
+
+
+def counted() -> dict[str, pd.DataFrame]:
+    rng = np.random.default_rng(0)
+    made = {}
+    for name in "abc":
+        pressure = rng.normal(120, 12, 150).round()
+        visits = rng.poisson(np.exp(0.3 + (pressure - 120) / 30)).astype(float)
+        made[name] = pd.DataFrame({"pressure": pressure, "visits": visits})
+        made[name]["ill"] = rng.integers(0, 2, 150)
+    made["b"].loc[7, "pressure"] = HIGHEST
+    return made
+
+
+def scaled(view: Federation, scaler: Any) -> Federation:
+    transformer = up.make_column_transformer(
+        (scaler, ["pressure"]), remainder="passthrough"
+    )
+    return transformer.fit(view).transform(view)
+
+
+def judged_in_other_units(here: Federation) -> float:
+    """Return the largest pressure by the squared errors of a model of SDs.
+
+    Predicted means grow by a factor for each standard deviation, and here by the same
+    for each unit: one row's are all of the squares.
+    """
+    view = here.select(["pressure", "visits"])
+    model = up.GLM("poisson").fit(scaled(view, up.StandardScaler()), "visits")
+    centred = scaled(view, up.StandardScaler(with_std=False))
+    error = mean_squared_error("visits", model.predict(centred))
+    eta = 0.5 * np.log(error * 450)
+    mean = up.StandardScaler().fit(view.select(["pressure"])).mean_
+    assert mean is not None
+    return float(mean[0] + (eta - model.intercept_) / model.coef_[0])
+
+
+def test_a_model_is_not_judged_behind_other_transforms_than_its_fit():
+    here = up.simulate(counted(), label="ill", follow=True)
+    with pytest.raises(ReleaseRefusedError, match="model_not_followed"):
+        judged_in_other_units(here)
+
+
+def test_control_in_other_units_it_tells_the_largest_value():
+    here = up.simulate(counted(), label="ill", follow=False)
+    assert_allclose(judged_in_other_units(here), HIGHEST, atol=0.1)
+
+
+def test_a_model_is_judged_on_other_rows_behind_the_transforms_of_its_fit():
+    here = up.simulate(counted(), label="ill", follow=True, random_state=0)
+    view = scaled(here.select(["pressure", "visits"]), up.StandardScaler())
+    train, test = view.train_test_split()
+    model = up.GLM("poisson").fit(train, "visits")
+    assert mean_squared_error("visits", model.predict(test)) > 0.0
+    assert model.score(test) < 1.0

@@ -5,15 +5,20 @@ count the numbers that they have opened.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import unpooled as up
+from attacks import PERSON
 from unpooled.arrays import Array
-from unpooled.errors import AggregationError
+from unpooled.errors import AggregationError, ReleaseRefusedError
 from unpooled.models.preprocessing import power
+from unpooled.protocol.message import decode
 from unpooled.protocol.view_operations import Rows, Select
 from wire import COLUMNS, PATIENT, Rogue, Silos, rows, silos
 
@@ -212,3 +217,80 @@ def test_changed_rows_are_another_question():
 @pytest.mark.parametrize("wide", [{"max_released_share": 3.0}, PATIENT])
 def test_a_silo_may_allow_more(wide):
     assert fits({"min_rows": 0, **wide}, 40) == (40, "")
+
+
+# --- the largest value, by counts of one beyond an edge -------------------------------
+
+
+def outlier() -> dict[str, pd.DataFrame]:
+    """Tables in which the largest value of b is far from the others."""
+    rng = np.random.default_rng(3)
+    tables = {
+        name: pd.DataFrame({"m": rng.normal(50, 10, 100), "x": np.arange(100.0)})
+        for name in "abc"
+    }
+    tables["b"].loc[PERSON, "m"] = 95.3
+    return tables
+
+
+def alone_beyond(
+    here: Silos, edges: Sequence[float], name: str = "b"
+) -> list[tuple[float, str]]:
+    """Ask for two bins on either side of each edge; return what a silo answers."""
+    found = list[tuple[float, str]]()
+    view = here.federation.select(["m"])
+    for edge in edges:
+        ranges = {"m": (2.0 * edge - 150.0, 150.0)}
+        here.wire.received.clear()
+        model = up.KBinsDiscretizer(2, strategy="uniform", ranges=ranges)
+        with suppress(ReleaseRefusedError):
+            model.fit(view)
+        refused = [data for p, data in here.wire.of_kind("refused") if p == name]
+        found.append((edge, decode(refused[0]).header["rule"] if refused else ""))
+    return found
+
+
+def test_edges_are_not_tried_until_nobody_is_beyond():
+    here = silos(outlier(), policy={}, follow=True)
+    found = alone_beyond(here, np.arange(85.0, 96.0, 0.5).tolist())
+    rules = [rule for _, rule in found]
+    assert rules[:3] == ["min_own_cells"] * 3
+    assert set(rules[3:]) == {"refusals"}
+
+
+def test_control_without_a_limit_of_refusals_they_tell_the_largest_value():
+    here = silos(outlier(), policy={"max_refusals": math.inf}, follow=True)
+    found = alone_beyond(here, np.arange(85.0, 97.0, 0.25).tolist())
+    assert max(edge for edge, rule in found if rule == "min_own_cells") == 95.25
+
+
+def test_the_same_edges_are_one_question():
+    here = silos(outlier(), policy={}, follow=True)
+    assert {rule for _, rule in alone_beyond(here, [90.0] * 6)} == {"min_own_cells"}
+
+
+def test_categories_of_a_silo_are_not_counted_by_refusals():
+    """On a column partition: how small is the smallest one?"""
+    rng = np.random.default_rng(0)
+    names = np.repeat(["p", "q", "r"], [150, 46, 4]).astype(object)
+    tables = {
+        "a": pd.DataFrame({"diagnosis": names}),
+        "b": pd.DataFrame({"x": rng.normal(size=200)}),
+        "c": pd.DataFrame({"z": rng.normal(size=200)}),
+    }
+    here = up.simulate(
+        tables, partition="columns", follow=True, categorical=["diagnosis"]
+    )
+    rules = []
+    for fewest in (None, 2, 2, 3, 4):
+        with pytest.raises(ReleaseRefusedError) as refused:
+            up.OneHotEncoder(min_frequency=fewest).fit(here)
+        rules.append(refused.value.rule)
+    assert rules == ["min_rows_per_class"] * 4 + ["refusals"]
+    # The others answered first, about no categories of theirs.
+    here = up.simulate(
+        tables, partition="columns", follow=True, categorical=["diagnosis"]
+    )
+    with pytest.raises(ReleaseRefusedError, match="min_rows_per_class"):
+        up.OneHotEncoder(min_frequency=None).fit(here)
+    up.OneHotEncoder(min_frequency=10).fit(here)

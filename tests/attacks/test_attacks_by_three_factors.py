@@ -5,6 +5,8 @@ already, a covariance matrix or a sum by class adds the third; so does the covar
 matrix of one class.
 """
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -196,3 +198,62 @@ def test_products_beside_categories_of_enough_people_are_answered():
     steps = [(up.OneHotEncoder(), ["ward"]), (up.StandardScaler(), ["both"])]
     view = up.ColumnTransformer(steps).fit(view).transform(view)
     up.PCA().fit(view)
+
+
+# --- flags of other codes, and responses as factors -----------------------------------
+
+
+def coded(ill: float, well: float) -> dict[str, pd.DataFrame]:
+    """Tables in which the diagnosis has other codes than 1 and 0."""
+    made = tables()
+    for table in made.values():
+        table["ill"] = np.where(table["ill"] > 0, ill, well)
+    return made
+
+
+def by_codes(federation: up.Federation, ill: float, well: float) -> list[float]:
+    """Return the products with both flags, from those with one and with the product."""
+    view = up.DerivedColumns(DERIVED).fit(federation).transform(federation)
+    model = up.PCA().fit(view.select(["treated", *OTHERS, *DERIVED]))
+    N, mean = model.n_samples_, model.mean_
+    S = (N - 1) * model.get_covariance() + N * np.outer(mean, mean)
+    return list((S[0, 3:] - well * S[0, 1:3]) / (ill - well))
+
+
+# 0 and 1 is who alone of the treated is not ill, as the others are.
+CODES = [(2.0, 1.0), (0.0, 1.0), (-1.0, 1.0), (31.0, 30.0)]
+
+
+@pytest.mark.parametrize(("ill", "well"), CODES)
+def test_another_code_of_a_flag_is_no_way_round(ill, well):
+    here = up.simulate(coded(ill, well), follow=True)
+    with pytest.raises(ReleaseRefusedError) as refused:
+        by_codes(here, ill, well)
+    assert (refused.value.party, refused.value.rule) == ("b", "derived_rows")
+
+
+@pytest.mark.parametrize(("ill", "well"), CODES)
+def test_control_without_a_limit_another_code_gives_the_record(ill, well):
+    here = up.simulate(coded(ill, well), policy=OPEN)
+    assert_allclose(by_codes(here, ill, well), RECORD, atol=1e-5)
+
+
+@pytest.mark.parametrize("family", ["poisson", "binomial"])
+def test_the_first_step_of_a_regression_is_no_product_with_the_response(family):
+    """With the mean of all rows for weights it is the covariance of the predictors."""
+    here = up.simulate(tables(), follow=True)
+    opened, honest = list[tuple[str, dict[str, Any]]](), here.coordinator.run_step
+
+    def run_step(call: Any) -> dict[str, Any]:
+        opened.append((call.step.name, honest(call)))
+        return opened[-1][1]
+
+    here.coordinator.run_step = run_step
+    up.GLM(family).fit(here.select(["treated", "age", "ill"]), "ill")
+    information = next(found["information"] for _, found in opened if len(found) == 5)
+    X = pd.concat(tables().values())[["treated", "age", "ill"]].to_numpy()
+    Z = (X[:, :2] - X[:, :2].mean(axis=0)) / X[:, :2].std(axis=0)
+    Z = np.column_stack([np.ones(len(Z)), Z])
+    mean = X[:, 2].mean()
+    weight = mean if family == "poisson" else mean * (1.0 - mean)
+    assert_allclose(information, weight * Z.T @ Z, atol=1e-9)

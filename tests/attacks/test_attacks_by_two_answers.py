@@ -5,6 +5,8 @@ label and a column that is the label but for one person: each is asked for with 
 person's other columns, in a study of its own, and the two results are subtracted.
 """
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,7 +16,9 @@ import unpooled as up
 from policy_steps import squares
 from unpooled.arrays import Array
 from unpooled.data.sources.open_source import open_source
+from unpooled.data.table import Table
 from unpooled.errors import ReleaseRefusedError
+from unpooled.models.discriminant.classes import names_of
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.rules.leverage_together import LeverageTogether
 from unpooled.party.rules.policy import Policy
@@ -22,6 +26,7 @@ from unpooled.party.views.view import View
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import find_step
 from unpooled.protocol.view_operations import Select
+from wire import Rogue, silos
 
 PERSON, OPEN = 7, {"max_leverage": 1.0}
 OTHERS, WARDS = ["age", "pressure"], ["ward", "ward_later"]
@@ -220,3 +225,87 @@ def test_who_moved_between_two_small_categories_is_not_a_difference(follow):
 def test_control_without_a_limit_it_is():
     found = moved(up.simulate(wards(1), categorical=WARDS, policy=OPEN))
     assert_allclose(found, wards(1)["b"].loc[0, OTHERS].tolist(), rtol=1e-9)
+
+
+# --- two labels -----------------------------------------------------------------------
+
+
+def labelled(n_classes: int, kind: str, n: int = 120) -> dict[str, pd.DataFrame]:
+    """Tables with a label and another coding of it, which differ in one person of b."""
+    rng = np.random.default_rng(0)
+    made = {}
+    for name in "abc":
+        y = np.arange(n) % n_classes
+        code = n_classes - 1 - y
+        if name == "b":
+            code[PERSON] = (code[PERSON] + 1) % n_classes
+        frame = pd.DataFrame(rng.normal(50, 10, (n, 2)), columns=OTHERS)
+        labels = {"ill": y, "ill_later": code}
+        for column, values in labels.items():
+            frame[column] = [f"c{v}" for v in values] if kind == "text" else values
+        made[name] = frame
+    return made
+
+
+def opened_as(table: pd.DataFrame, label: str, kind: str) -> Table:
+    """Open a silo's table for a study of one of its labels; the other is a column."""
+    others = [name for name in ("ill", "ill_later") if name != label]
+    return open_source(
+        table, label=label, categorical=others if kind == "text" else None
+    )
+
+
+def by_two_labels(tables: Any, kind: str, policy: dict[str, float]) -> Array:
+    """Return the difference of the sums of a person's class, by either label."""
+    other = {"categorical": ["ill_later"]} if kind == "text" else {}
+    here, sums = silos(tables, label="ill", policy=policy, **other), []
+    for label in ("ill", "ill_later"):
+        for name, party in here.parties.items():
+            party.table = opened_as(tables[name], label, kind)
+        asker = Rogue(here, study=label.replace("_", "-"), columns=tuple(OTHERS))
+        asker.enter()
+        values = sorted(set(tables["a"][label]))
+        asked = {"classes": names_of(values)}
+        count = asker.totals("discriminant.local_class_counts", asked)["count"]
+        asked["count"] = np.rint(count)
+        step = "discriminant.local_class_totals"
+        if set(rules := asker.rules(step, asked).values()) != {""}:
+            raise Refusal(max(rules))
+        own = values.index(tables["a"].loc[PERSON, label])
+        sums.append(asker.totals(step, asked)["total"][own])
+    return sums[0] - sums[1]
+
+
+# Of 55 a number could be a measurement.
+CASES = [(2, "number"), (3, "text"), (55, "number")]
+
+
+@pytest.mark.parametrize(("n_classes", "kind"), CASES)
+def test_two_labels_do_not_show_whom_they_differ_in(n_classes, kind):
+    tables = labelled(n_classes, kind, 6 * max(n_classes, 20))
+    with pytest.raises(Refusal, match="max_leverage"):
+        by_two_labels(tables, kind, {})
+
+
+@pytest.mark.parametrize(("n_classes", "kind"), CASES)
+def test_control_without_a_limit_two_labels_do(n_classes, kind):
+    tables = labelled(n_classes, kind, 6 * max(n_classes, 20))
+    found = by_two_labels(tables, kind, OPEN)
+    assert_allclose(found, tables["b"].loc[PERSON, OTHERS].tolist(), rtol=1e-6)
+
+
+def test_two_labels_are_judged_where_silos_have_two_rows_of_each_class():
+    """As many classes and columns as rows, so that any row may carry a direction."""
+    table = labelled(20, "number", 40)["b"]
+    views = [
+        View(opened_as(table, label, "number"), [Select(tuple(OTHERS))])
+        for label in ("ill", "ill_later")
+    ]
+    step, log = find_step("discriminant.local_within_squares"), AuditLog()
+    rule = LeverageTogether(log, Policy())
+    rule.check(step, views[0], ["v"])
+    for kind, record in rule.notes(step, views[0], ["v"]):
+        log.note(kind, record)
+    rule.check(step, views[0], ["v"])
+    with pytest.raises(Refusal, match="max_leverage"):
+        rule.check(step, views[1], ["v"])

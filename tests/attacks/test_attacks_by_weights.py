@@ -19,6 +19,7 @@ import unpooled as up
 from unpooled.arrays import Array
 from unpooled.errors import ConvergenceError, DataError, ReleaseRefusedError
 from unpooled.models.regression import newton
+from unpooled.protocol.view_operations import Rows
 
 OPEN = {"max_leverage": 1.0}
 COLUMNS = ["age", "pressure"]
@@ -196,3 +197,82 @@ def test_ordinary_offsets_and_predictors_are_answered():
         up.GLM("poisson", offset="hours", cov_type=cov_type).fit(view, "visits")
     up.GLM("gamma").fit(here.select([*COLUMNS, "cost"]), "cost")
     up.GLM("binomial", site_effects=True).fit(here.select([*COLUMNS, "seen"]), "seen")
+
+
+# --- parts of the rows ----------------------------------------------------------------
+
+OBSERVED = ["age", "pressure", "chol"]
+
+
+def exposures(shortest: float, longest: float) -> dict[str, pd.DataFrame]:
+    """Return tables in which few people were observed for years, others for less."""
+    rng, made = np.random.default_rng(1), {}
+    for name, n in {"a": 400, "b": 380, "c": 420}.items():
+        few = rng.random(n) < 0.03
+        years = np.where(few, rng.uniform(5, 10, n), rng.uniform(shortest, longest, n))
+        made[name] = pd.DataFrame(
+            {
+                "age": rng.integers(30, 80, n).astype(float),
+                "pressure": rng.normal(130, 15, n).round(),
+                "chol": rng.normal(220, 30, n).round(),
+                "years": np.log(years),
+                "visits": rng.poisson(0.5 * years).astype(float),
+            }
+        )
+    return made
+
+
+def replicates(made: dict[str, pd.DataFrame], **options: Any) -> list[Array]:
+    """Return the information of the rows that each block's fit leaves out, by its rows.
+
+    These fits begin where the last round of the fit of all rows was, so that their
+    first information matrices are of the same weights as that fit's last.
+    """
+    here, found = up.simulate(made, **options), list[tuple[int, Array]]()
+    one_step, steps = here.coordinator.run_step, here.coordinator.run_steps
+
+    def take(call: Any, totals: Any) -> None:
+        if "coef" in call.public:
+            fold = [one.fold for one in call.operations if isinstance(one, Rows)]
+            mean, scale = (call.public[name][:3] for name in ("mean", "scale"))
+            units = np.eye(4)
+            units[1:, 0], units[1:, 1:] = mean, np.diag(scale)
+            matrix = units @ totals["information"] @ units.T
+            found.append((fold[0] if fold else -1, matrix))
+
+    def run_step(call: Any) -> Any:
+        totals = one_step(call)
+        take(call, totals)
+        return totals
+
+    def run_steps(calls: Any) -> Any:
+        totals = steps(calls)
+        for call, own in zip(calls, totals, strict=True):
+            take(call, own)
+        return totals
+
+    here.coordinator.run_step, here.coordinator.run_steps = run_step, run_steps
+    up.jackknife(up.GLM("poisson", offset="years"), here, "visits", n_blocks=20)
+    *_, whole = (matrix for fold, matrix in found if fold < 0)
+    first = dict(reversed([one for one in found if one[0] >= 0]))
+    return [whole - matrix for matrix in first.values()]
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_a_fold_leaves_out_no_person_who_has_all_its_weight(follow):
+    with pytest.raises(ReleaseRefusedError, match="weighted_rows"):
+        replicates(exposures(0.0005, 0.002), follow=follow)
+
+
+def test_control_a_fold_less_all_rows_is_the_record_of_who_was_seen_for_years():
+    made = exposures(0.0005, 0.002)
+    found = replicates(made, policy=OPEN)
+    records = pd.concat(made.values())[OBSERVED].to_numpy()
+    guessed = [matrix[0, 1:] / matrix[0, 0] for matrix in found]
+    # What is in no other person's record: all three cells to their last digit.
+    sure = [np.abs(records - one).max(axis=1).min() < 0.5 for one in guessed]
+    assert sum(sure) >= 2
+
+
+def test_ordinary_exposures_are_left_out_block_by_block():
+    assert len(replicates(exposures(0.1, 10.0), follow=True)) == 20

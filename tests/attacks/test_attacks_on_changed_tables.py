@@ -15,6 +15,7 @@ from numpy.testing import assert_allclose
 import unpooled as up
 from unpooled.data.sources.open_source import open_source
 from unpooled.errors import ReleaseRefusedError
+from unpooled.metrics import mean_squared_error
 from wire import Silos, silos
 
 COLUMNS = ("ill", "age", "pressure", "marker")
@@ -307,3 +308,42 @@ def test_the_only_diagnosis_among_incomplete_rows_is_not_a_difference(order, fol
     assert_allclose(of_incomplete_rows(here, order), record, rtol=1e-9)
     data["b"].loc[:14, "ill"] = (np.arange(15) % 2).astype(float)
     of_incomplete_rows(up.simulate(data, follow=follow), order)
+
+
+def test_scores_do_not_show_the_only_diagnosis_among_new_rows():
+    """Of models that were fitted before: residuals are products of what predicts."""
+    names = ["age", "ill", "pressure"]
+    for policy in ({}, {"max_leverage": 1.0}):
+        here = silos(tables(), label="group", policy=policy, follow=True)
+        view = here.federation.select(names)
+        fits = [up.Ridge(a).fit(view, "pressure") for a in (0.01, 10.0, 100.0, 1e3)]
+
+        def found(
+            federation: up.Federation, fits: list[Any] = fits
+        ) -> tuple[np.ndarray, np.ndarray]:
+            view = federation.select(names)
+            scaler = up.StandardScaler().fit(view)
+            n, mean = scaler.n_samples_seen_, np.asarray(scaler.mean_)
+            squares = n * (np.asarray(scaler.var_) + mean**2)
+            residuals = [
+                n * mean_squared_error("pressure", fit.predict(view)) for fit in fits
+            ]
+            return np.array([n, *(n * mean), *squares]), np.array(residuals)
+
+        if not policy:
+            with pytest.raises(ReleaseRefusedError, match="changed_rows"):
+                before_and_after(here, found, appended())
+            continue
+        before, after = before_and_after(here, found, appended())
+        (n, age, ill, y, aa, _, yy), residuals = (
+            later - first for first, later in zip(before, after, strict=True)
+        )
+        rows, right = [], []
+        for fit, residual in zip(fits, residuals, strict=True):
+            (b, c), a = np.ravel(fit.coef_), np.ravel(fit.intercept_)[0]
+            known = yy + n * a * a + b * b * aa + c * c * ill
+            known += 2 * a * (b * age + c * ill - y)
+            rows.append([-2 * b, -2 * c, 2 * b * c])
+            right.append(residual - known)
+        record = np.linalg.lstsq(np.array(rows), np.array(right))[0][1:]
+        assert_allclose(record, PERSON[["pressure", "age"]].to_numpy(float), rtol=1e-6)

@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
+import unpooled as up
 from unpooled.arrays import Array
 from unpooled.coordinator.comparisons import Comparisons
 from unpooled.coordinator.step_call import RoundRecord
@@ -14,6 +15,7 @@ from unpooled.protocol import computing_party as computing
 from unpooled.protocol.step import (
     Polynomial,
     SharedEigenpairs,
+    SharedProducts,
     compared,
     computed,
     kept,
@@ -55,7 +57,9 @@ def kept_gaps(kept: Any, *, guesses: Array) -> dict[str, Array]:
 
 def ask(rogue: Rogue, step: Any, times: float | None, **public: Any) -> dict[str, Any]:
     """Ask the victim with 1 times, and the others with so many."""
-    real = rogue.request(step.name, public)
+    # On a column partition silos read their own columns, all of them.
+    operations = () if rogue.partition == "columns" else None
+    real = rogue.request(step.name, public, operations)
     asked = dict.fromkeys(rogue.names, real)
     if times is not None:
         for party in rogue.names:
@@ -128,10 +132,28 @@ def products(X: Array, *, size: int, times: float) -> dict[str, Array]:
     return {"scatter": S[np.triu_indices(len(S))]}
 
 
-def eigenvectors(times: float) -> dict[str, Any]:
-    """Compute of the victim's products, beside so many times the others'."""
-    here = silos(TABLES)
-    rogue = Rogue(here).enter()
+@computed(
+    SharedProducts("cells", products="products"),
+    by="party",
+    takes={"size": "size q"},
+    products=release("q q", symmetric=True, meaning="products of all silos' columns"),
+)
+def column_products(
+    X: Array, party: str, *, size: int, times: float
+) -> dict[str, Array]:
+    cells, p = np.zeros((len(X), size)), X.shape[1]
+    first = p * list(TABLES).index(party)
+    cells[:, first : first + p] = times * X / np.linalg.norm(X, axis=0)
+    return {"cells": cells.ravel()}
+
+
+def computed_of(
+    step: Any, size: int, times: float, partition: str = "rows"
+) -> dict[str, Any]:
+    """Compute of the victim's part of a total, beside so many times the others'."""
+    options = {"policy": up.Policy.open()} if partition == "columns" else {}
+    here = silos(TABLES, partition=partition, **options)
+    rogue = Rogue(here, partition=partition).enter()
     comparing = Comparisons(
         tuple(TABLES),
         send=lambda header, *, parties: rogue._say(list(parties), header, {}),
@@ -141,7 +163,7 @@ def eigenvectors(times: float) -> dict[str, Any]:
     )
     try:
         comparing.begin()
-        ask(rogue, products, times, size=1)
+        ask(rogue, step, times, size=size)
         return rogue.ask_all({"kind": "signs"})
     finally:
         comparing.close()
@@ -150,7 +172,7 @@ def eigenvectors(times: float) -> dict[str, Any]:
 
 def test_no_silos_components_are_computed_alone():
     """The masks of different requests do not cancel, so that the trace is noise."""
-    replies = eigenvectors(0.0)
+    replies = computed_of(products, 1, 0.0)
     assert {reply.header["kind"] for reply in replies.values()} == {"refused"}
     assert {reply.header["rule"] for reply in replies.values()} == {"wrong_total"}
 
@@ -158,7 +180,28 @@ def test_no_silos_components_are_computed_alone():
 @pytest.mark.slow
 def test_control_without_masks_one_silos_components_are_found(monkeypatch):
     monkeypatch.setattr(computing, "covered", lambda rows, *_: rows)
-    replies = eigenvectors(0.0)
+    replies = computed_of(products, 1, 0.0)
     _, V = np.linalg.eigh(TABLES[VICTIM].T @ TABLES[VICTIM])
     for reply in replies.values():
         assert abs(reply.arrays["vectors"] @ V[:, -1]) == pytest.approx(1.0)
+
+
+P = next(iter(TABLES.values())).shape[1]
+
+
+@pytest.mark.slow
+def test_no_silos_columns_are_multiplied_alone():
+    """The masks are left in every cell, so that no column has length 1."""
+    replies = computed_of(column_products, 3 * P, 0.0, "columns")
+    assert {reply.header["kind"] for reply in replies.values()} == {"refused"}
+    assert {reply.header["rule"] for reply in replies.values()} == {"wrong_total"}
+
+
+@pytest.mark.slow
+def test_control_without_masks_one_silos_columns_are_multiplied(monkeypatch):
+    monkeypatch.setattr(computing, "covered", lambda rows, *_: rows)
+    replies = computed_of(column_products, 3 * P, 0.0, "columns")
+    unit = TABLES[VICTIM] / np.linalg.norm(TABLES[VICTIM], axis=0)
+    for reply in replies.values():
+        own = reply.arrays["products"][P : 2 * P, P : 2 * P]
+        assert_allclose(own, unit.T @ unit, atol=1e-11)

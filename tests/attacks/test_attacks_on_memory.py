@@ -5,6 +5,7 @@ gets hold of the file of a silo's audit log.
 """
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,6 +32,7 @@ RIDGES = np.geomspace(1.0, 1000.0, 16)
 # Of `labelled` rows of three silos: which classes there are, and how many rows of each.
 CLASSES = {"classes": names_of([0, 1]), "count": np.full(2, 60.0)}
 _studies = itertools.count()
+NAMED = list(enumerate("abc"))
 
 
 def labelled(seed: int, n: int = 40) -> pd.DataFrame:
@@ -185,6 +187,27 @@ def test_one_changed_label_is_refused_in_one_process():
     assert classes_of(rogue(here))["b"] == "min_changed_rows"
 
 
+@pytest.mark.parametrize("kind", ["numbers", "categories"])
+def test_another_label_begins_no_other_account(kind):
+    """A silo's file names the next study's label, and a row is gone meanwhile."""
+    tables = {name: labelled(i).assign(z=np.arange(40) // 20) for i, name in NAMED}
+    coded: dict[str, Any] = {}
+    if kind == "categories":
+        coded = {"categorical": ["z"]}
+        names = {"y": {0: "no", 1: "yes"}, "z": {0: "early", 1: "late"}}
+        tables = {name: table.replace(names) for name, table in tables.items()}
+    here = silos(tables, label="y", **coded)
+    assert set(classes_of(rogue(here)).values()) == {""}
+    coded = {"categorical": ["y"]} if coded else {}
+    now = tables | {"b": tables["b"].drop(index=PERSON).reset_index(drop=True)}
+    for name, party in here.parties.items():
+        party.table = open_source(now[name], label="z", **coded)
+    refused = classes_of(rogue(here))
+    assert refused == {"a": "", "b": "min_changed_rows", "c": ""}
+    here.parties["b"].table = open_source(tables["b"], label="z", **coded)
+    assert set(classes_of(rogue(here)).values()) == {""}
+
+
 def test_a_changed_cell_of_another_column_is_refused(jobs):
     """A total of x2 as it was says nothing, but the next one of x0 would."""
     step, one = "scaler.local_counts", (Select(("x0",)),)
@@ -321,9 +344,15 @@ def test_a_silos_own_filling_is_for_columns_alone():
     assert set(refused.values()) == {"partition"}
 
 
-def test_two_jobs_at_once_do_not_fill_a_cell_in_two_ways(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("filling", "policy"),
+    [(constant, {}), (fitted, {"policy": {"allowed_steps": ["*"]}})],
+)
+def test_two_jobs_at_once_do_not_fill_a_cell_in_two_ways(
+    tmp_path, monkeypatch, filling, policy
+):
     """The second answers while the first is between its rules and its log."""
-    jobs, squares = Jobs(tmp_path, HOLED), {"mean": np.zeros(3)}
+    jobs, squares = Jobs(tmp_path, HOLED, **policy), {"mean": np.zeros(3)}
     first, second = rogue(jobs.start()), rogue(jobs.start())
     answer, asked = Session.answer, []
 
@@ -331,30 +360,12 @@ def test_two_jobs_at_once_do_not_fill_a_cell_in_two_ways(tmp_path, monkeypatch):
         released = answer(session, step, *checks)
         if session.party == "b" and not asked:
             asked.append(True)
-            theirs = second.rules("pca.local_squares", squares, constant(6.0))
+            theirs = second.rules("pca.local_squares", squares, filling(6.0))
             assert set(theirs.values()) == {""}
         return released
 
     monkeypatch.setattr(Session, "answer", meanwhile)
-    refused = first.rules("pca.local_squares", squares, constant(5.0))
-    assert refused["b"] == "another_filling"
-
-
-def test_two_jobs_at_once_do_not_apply_two_fitted_fillings(tmp_path, monkeypatch):
-    jobs = Jobs(tmp_path, HOLED, policy={"allowed_steps": ["*"]})
-    squares = {"mean": np.zeros(3)}
-    first, second = rogue(jobs.start()), rogue(jobs.start())
-    answer, asked = Session.answer, []
-
-    def meanwhile(session, step, *checks):
-        released = answer(session, step, *checks)
-        if session.party == "b" and not asked:
-            asked.append(True)
-            second.rules("pca.local_squares", squares, fitted(6.0))
-        return released
-
-    monkeypatch.setattr(Session, "answer", meanwhile)
-    refused = first.rules("pca.local_squares", squares, fitted(5.0))
+    refused = first.rules("pca.local_squares", squares, filling(5.0))
     assert refused["b"] == "another_filling"
 
 

@@ -45,7 +45,8 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "rows_of_parts": (
             "among the rows by which folds or splits differ, one is nearly all of a "
-            "column, so that products with it would be that row's record",
+            "column, or few have a derived one, so that sums with it would be these "
+            "rows' cells",
             "Choose fewer folds or larger parts, fewer bins, or leave rare columns out "
             "(unpooled.RareColumns, with a min_rows of about ten for each silo and "
             "part); or let the silo raise max_leverage.",
@@ -105,9 +106,12 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "the p × p matrices instead (factors=False).",
         ),
         "allow_row_level": (
-            "the release has one entry per row, that is, per person",
+            "the release has one entry per row, that is, per person, or shares of such "
+            "entries, or is a sum over silos with different columns, of which two tell "
+            "one silo's own part",
             'Let the silo set allow_row_level: to "parties" where only the parties '
-            'open the release (scores="parties"), to true otherwise.',
+            'open the release (scores="parties", or solver="spans" of CCA), to true '
+            "otherwise.",
         ),
         "allow_order_statistics": (
             "the search for a quantile would go on to fewer values than the silo's "
@@ -154,10 +158,23 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Keep the setting and the transforms of the first study, use a solver that "
             'adds over rows (solver="exact"), or let the silo set allow_disclosed.',
         ),
+        "people_and_columns": (
+            "the silo answered about the same columns by sums with an entry for each "
+            "person, or by correlations between silos' columns, and both together "
+            "would give every cell",
+            "Ask for one of the two: Correlation of these columns, or models that open "
+            "sums about people.",
+        ),
         "one_description": (
             "the silo's own rows were described as a whole, or by another label, and "
             "small counts would follow from both tables together",
             "Describe the silos as the first time (per_silo), or all silos together.",
+        ),
+        "own_cells": (
+            "the columns were changed by medians, quantiles or frequent values of the "
+            "silo, which are cells of its people and would follow from what it shows",
+            "Ask for nothing to be disclosed behind such a step; it is in the silo's "
+            "own results. Or let the silo set allow_order_statistics.",
         ),
         "require_privacy": (
             "the silo requires differential privacy and the release has none",
@@ -196,8 +213,10 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Run a study file: unpooled run STUDY.",
         ),
         "model_not_followed": (
-            "the request reads a fitted model whose numbers this silo never followed",
-            "Fit the model with this silo first.",
+            "the request reads a fitted model whose numbers this silo never followed, "
+            "or reads it behind other transforms than those of its fit",
+            "Fit the model with this silo first, and judge it on columns that were "
+            "transformed as for its fit.",
         ),
         "unknown_columns": (
             "the silo's table lacks a column that the study names",

@@ -37,6 +37,7 @@ from unpooled.protocol.view_operations import (
     array_digest,
     features_of_records,
     public_record,
+    transforms_of_records,
 )
 from unpooled.protocol.wire_format import WireFormat
 from unpooled.secure.keys.roster import Roster
@@ -320,7 +321,7 @@ class Following:
             Of one round, as they came; the first one tells what the last round gave.
         **session
             What a program needs to know of the session: "parties", "protection",
-            "partition", "seed", and "columns" and "categorical", the silo's own.
+            "partition", "seed", and "own_columns", which the silo has behind a view.
         """
         try:
             self._check(requests, session)
@@ -470,6 +471,7 @@ class Following:
             "model": outcome.model,
             "made": "" if view is None else digest(canonical(list(view))),
             "features": "" if view is None else features_of_records(view),
+            "behind": transforms_of_records(call.view),
         }
         self._audit_log.note(FOLLOWED, note)
 
@@ -518,10 +520,19 @@ class Following:
                 raise Refusal("transform_not_fitted")
 
     def _check_model(self, call: Call, notes: Sequence[Mapping[str, Any]]) -> None:
-        """Refuse a fitted model that no followed call gave."""
+        """Refuse a fitted model that no followed call gave, or behind other transforms.
+
+        Columns in other units make other coefficients of the same ones: a model of
+        standardised columns, judged on the columns as they are, would tell one row.
+        """
         if not call.model.get("fitted"):
             return
-        if model_digest(call.model, call.arrays) in {note["model"] for note in notes}:
+        asked = model_digest(call.model, call.arrays)
+        if known := [note for note in notes if note["model"] == asked]:
+            behind = transforms_of_records(call.view)
+            # Earlier versions noted no transforms.
+            if not any(note.get("behind", behind) == behind for note in known):
+                raise Refusal("model_not_followed")
             return
         # An update starts from numbers that were arguments of followed requests.
         known = self._audit_log.known_arguments()

@@ -42,7 +42,6 @@ from unpooled.party.views.view import View
 from unpooled.protocol.block_levels import (
     COUNTED,
     common_blocks,
-    counting,
     held,
     own_levels,
     own_sizes,
@@ -356,7 +355,7 @@ class Party:
         number = message.header["round"]
         check_round(number, self._answered.get(where, (0, "", b""))[0])
         self._answered[where] = (number, "", b"")
-        request = counting(step, *where, number)
+        request = Request.between_silos(step.name, *where, number)
         parties, cuts = session.parties, self._studies.cuts
         self.policy.check_parties(len(parties))
         self.policy.check_rows(self.table.n_rows)
@@ -426,6 +425,7 @@ class Party:
             roster,
             self.partition,
             cut=self._studies.cuts.of,
+            planned=True,
         )
         read: dict[str, Any] = {}
         try:
@@ -612,6 +612,7 @@ class Party:
                 self._studies.check_leverage,
                 self._studies.check_classes,
                 self._studies.rows_that_came,
+                self._studies.cuts.parts,
             )
         except UnpooledError as reason:
             if reason.rule == "source_unavailable":
@@ -638,6 +639,7 @@ class Party:
             marked=marked,
             opened=released.opened,
             n_rows=self._pooled_rows(session, asked),
+            n_verified=self._verified_rows(session),
         )
         session.proceed(request_digest)
         answered = session.answered_round(asked, released, request_digest)
@@ -648,14 +650,21 @@ class Party:
     def _pooled_rows(self, session: Session, asked: AskedStep) -> int:
         """Return N, over which the budget of numbers is counted."""
         assert isinstance(asked.view, View), "matching of rows is no step"
-        own, parties, known = asked.view.table.n_rows, session.parties, 0
-        if self._following is not None:
-            known = self._following.pooled_rows(parties)
-        elif self.simulated_rows is not None:
+        own, parties = asked.view.table.n_rows, session.parties
+        known = self._verified_rows(session)
+        if not known and self.simulated_rows is not None:
             known = self.simulated_rows(parties)
+        elif not known:
+            # Each study between organisations is a process of its own.
+            known = self._studies.rows_of_earlier(parties)
         known = max(known, self._studies.cuts.n_counted(self.table))
         columns = len(asked.view.source_columns)
         return pooled_rows(own, len(parties), self.partition, columns, known)
+
+    def _verified_rows(self, session: Session) -> int:
+        """Return N of a session's roster as its study has verified it, else 0."""
+        following = self._following
+        return 0 if following is None else following.pooled_rows(session.parties)
 
 
 def _of_study(message: Message) -> str:

@@ -3,7 +3,7 @@
 request ─> rules ─> rows, block by block ─> rules again ─> code ─> masks ─> seals
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, final
@@ -20,12 +20,12 @@ from unpooled.party.rules.leverage import scatter_in
 from unpooled.party.rules.leverage_of_products import check_functions, functions_of
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.refusal_limit import BOUNDS
-from unpooled.party.rules.weighted_rows import WeightedRows
+from unpooled.party.rules.weighted_rows import WeightedRows, check_parts
 from unpooled.party.steps.add_noise import check_inputs, honest_shares, noised
 from unpooled.party.steps.asked_step import AskedStep
 from unpooled.party.steps.incremental import run_incrementally
 from unpooled.party.steps.neighbours import Neighbours
-from unpooled.party.steps.run_step import run_again, run_step
+from unpooled.party.steps.run_step import run_again, run_on_parts, run_step
 from unpooled.party.views.session_views import SessionViews
 from unpooled.party.views.view import FindCut, View
 from unpooled.protocol.answered import Answered
@@ -127,6 +127,8 @@ class Session:
         Returns the blocks of a table's rows on a row partition.
     follows : bool, default False
         Whether the silo follows the program, and seals sums that check totals.
+    planned : bool, default False
+        Whether requests are those of a plan.
 
     Attributes
     ----------
@@ -151,6 +153,7 @@ class Session:
         *,
         cut: FindCut,
         follows: bool = False,
+        planned: bool = False,
     ) -> None:
         self.party, self.parties, self.protection = party, parties, protection
         self.partition, self.roster, self._carry = partition, roster, carry
@@ -159,7 +162,8 @@ class Session:
         # Written with every round.
         self._pinned = {party: roster[party].hex() for party in parties}
         self._views = SessionViews(
-            party, self._committee, table, policy, study, partition, cut
+            *(party, self._committee, table, policy, study, partition, cut),
+            planned=planned,
         )
         self._counts = CountsFirst(policy, partition)
         self._follows, self.seed = follows, 0
@@ -307,6 +311,8 @@ class Session:
         policy.check_step(step, request.to, self.protection, request.chosen)
         policy.check_limits(step, request.public)
         policy.check_alone(step, request.to, len(self.parties))
+        if self.partition == "columns":
+            policy.check_sum_over_columns(step)
         label = [self._table.label] if "y" in step.reads and self._table.label else []
         policy.check_columns([*view.source_columns, *label])
         if view.coded and {"X", "sums"} & set(step.reads):
@@ -319,8 +325,9 @@ class Session:
             if isinstance(operation, Derive):
                 policy.check_groups(operation)
         check_inputs(step, request.operations)
+        n_paired = max([len(view.columns), *_columns_of_all(step, request)])
         for declared in step.leaves.values():
-            policy.check_features(declared, len(view.columns), view.n_rows)
+            policy.check_features(declared, n_paired, view.n_rows)
         # On a column partition one silo has the label, for all.
         if "y" in step.reads and not label and self.partition == "rows":
             raise Refusal("unknown_columns")
@@ -332,6 +339,7 @@ class Session:
         check_leverage: Callable[[AskedStep, Array | None, Array | None], None],
         check_classes: Callable[[View], None],
         rows_that_came: Callable[[AskedStep], list[View]],
+        parts_of: Callable[[View], list[list[int]]],
     ) -> Released:
         """Run a step that `check` accepted.
 
@@ -344,6 +352,8 @@ class Session:
             Refuses products of two columns in single classes likewise.
         rows_that_came : callable
             Returns views of rows that are judged by themselves too.
+        parts_of : callable
+            Returns the blocks of each part of the rows by which answers differ.
         """
         if self._sum is None:
             raise Refusal("out_of_order")
@@ -384,6 +394,10 @@ class Session:
                     for found in again():
                         judge.totals(found)
                     judge.check(again)
+                # Sums over clusters are no sums over parts.
+                if not step.groups and (parts := parts_of(view)):
+                    found = run_on_parts(step, view, y, public, parts)
+                    check_parts(step, self._policy.max_leverage, found)
         self._marked, arrays = "", dict[str, Array]()
         header: dict[str, Any] = {"origins": self._views.origins.digest()}
         forms = {
@@ -472,8 +486,7 @@ class Session:
             "parties": self.parties,
             "protection": self.protection,
             "party": self.party,
-            "columns": self._table.columns,
-            "categorical": self._table.categorical,
+            "own_columns": self._views.own_columns,
             "seed": self.seed,
         }
 
@@ -559,7 +572,7 @@ class Session:
             return run_incrementally(step, view, request.view_digest, public, cache)
         label = self._table.label if "y" in step.reads else None
         inputs = {"kept": kept, "inbox": inbox, "party": self.party}
-        inputs |= {"columns": view.columns}
+        inputs |= {"columns": view.columns, "coded": view.coded}
         if "dictionary" in step.reads:
             inputs["dictionary"] = view.dictionary
         return run_step(step, view, label, inputs, public, weighted)
@@ -641,3 +654,11 @@ class Session:
         if self._group_key is None:
             raise Refusal("out_of_order")
         return self._group_key
+
+
+def _columns_of_all(step: Step, request: Request) -> Iterator[int]:
+    """Yield how many columns of all silos a release is over, where it says so."""
+    for name, taken in step.takes.items():
+        size = request.public.get(name)
+        if taken.axes == "size q" and type(size) is int:
+            yield size

@@ -31,3 +31,26 @@ def test_rounds_about_several_choices_of_columns_add_up():
     assert opened.of_column == pytest.approx(known, rel=1e-13)
     again = entry(5.0, 0)
     assert opened.share_with(("c",), again, 1) == pytest.approx(known["c"], rel=1e-13)
+
+
+def test_products_over_some_blocks_count_for_all_that_have_these_blocks():
+    opened, rows = OpenedNumbers(), {0: 10, 1: 10, 2: 20}
+
+    def share(blocks: list[int], question: str = "new") -> float:
+        record = {"numbers": 6.0, "people": 0, "question": question}
+        record |= {"share": 0.0, "part": ["table", blocks]}
+        found = opened.share_of_parts(
+            ["a", "b"], record, lambda some: sum(rows[block] for block in some)
+        )
+        opened.see(["a", "b"], record)
+        return found
+
+    # Three numbers about each of the columns.
+    assert share([0, 1], "both") == 3.0 / 20
+    assert share([0], "one") == max(3.0 / 10, 6.0 / 20)
+    assert share([0], "one") == 0.0
+    # Of the two together there are nine, of the other block by itself three.
+    assert share([1], "other") == max(3.0 / 10, 9.0 / 20)
+    assert share([2], "third") == 3.0 / 20
+    # What was opened about all three is about neither of them alone.
+    assert share([0, 1, 2], "all") == 15.0 / 40

@@ -86,6 +86,32 @@ def test_a_later_label_has_the_first_ones_cut(tmp_path):
     assert (cut_of(frame(), None, "smokes") != first).any()
 
 
+@pytest.mark.parametrize("kind", ["number", "text"])
+@pytest.mark.parametrize("label", ["rare", "ward", None])
+def test_another_label_leaves_the_blocks_as_they_are(kind, label):
+    """Also one that few rows have, or one of text, whose column has codes else."""
+    n, rng = 240, np.random.default_rng(0)
+    rows = pd.DataFrame(rng.normal(size=(n, 2)), columns=["x", "z"])
+    labels = {"sick": np.arange(n) % 2, "ward": np.arange(n) % 7 % 3}
+    labels["rare"] = np.arange(n) % 60 == 3
+    for name, values in labels.items():
+        rows[name] = [f"w{v:d}" for v in values] if kind == "text" else 1.0 * values
+
+    def blocks(label: str | None, log: AuditLog) -> np.ndarray:
+        coded = [name for name in labels if name != label] if kind == "text" else None
+        source = open_source(rows, label=label, categorical=coded)
+        cuts = TableCuts(KEY, log, Policy())
+        found = cuts.of(source).block_of
+        log.note("blocks", cuts._made(source)[1])
+        return found
+
+    log = AuditLog()
+    first = blocks("sick", log)
+    np.testing.assert_array_equal(blocks(label, log), first)
+    np.testing.assert_array_equal(blocks("sick", log), first)
+    assert (blocks(label, AuditLog()) != first).any()
+
+
 @pytest.mark.parametrize("label", ["sick", "smokes", None])
 def test_digests_do_not_depend_on_which_column_is_the_label(label):
     table, whole = open_source(frame(), label=label), open_source(frame())

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from unpooled.arrays import Array, Float
-from unpooled.party.rules.weighted_rows import WeightedRows
+from unpooled.party.rules.weighted_rows import WeightedRows, check_parts
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step, Weighed, release, summed
 
@@ -113,3 +113,48 @@ def test_a_step_shows_the_rows_that_it_declares_to_weigh():
     # Called in a notebook, it gives its sums.
     assert set(products(np.ones((9, 2)))) == {"products"}
     np.testing.assert_array_equal(products(np.ones((9, 2)))["products"], 9.0)
+
+
+# --- parts of the rows ----------------------------------------------------------------
+
+
+def in_parts(weights: Array, parts: Array, **options: Any) -> bool:
+    """Return whether rows are refused whose intercepts have these weights."""
+    found = {"products": Weighed(weights.T @ weights, (weights,), **options)}
+    try:
+        check_parts(products, LIMIT, [(parts, found)])
+    except Refusal as refusal:
+        return refusal.rule == "weighted_rows"
+    return False
+
+
+@pytest.mark.parametrize(("alone", "above"), [(3.9, False), (4.1, True)])
+def test_no_row_has_nearly_the_whole_weight_of_its_part(alone, above):
+    # Of 4 to 1 the share is the limit. Sums of products have the roots of weights.
+    weights = np.sqrt([alone, 0.5, 0.5, 9.0, 9.0])[:, None]
+    parts = np.array([1, 1, 1, 0, 0])
+    assert in_parts(weights, parts) == above
+    assert not in_parts(weights, np.zeros(5, int))
+
+
+def test_the_intercept_of_each_class_is_judged():
+    scores = np.ones((6, 4))
+    scores[:, 2] = [3.0, 0.1, 0.1, 1.0, 1.0, 1.0]
+    parts = np.array([0, 0, 0, 1, 1, 1])
+    assert in_parts(scores, parts, period=2)
+    # As if the columns were those of one class.
+    assert not in_parts(scores, parts)
+
+
+def test_rows_of_a_part_that_come_block_by_block_are_one_part():
+    blocks = [np.ones((1, 1)), np.full((3, 1), 0.4), np.ones((1, 1))]
+    found = [(0, {"products": Weighed(one.T @ one, (one,))}) for one in blocks]
+    check_parts(products, LIMIT, [(np.array(n), one) for n, one in found])
+    with pytest.raises(Refusal, match="weighted_rows"):
+        check_parts(products, LIMIT, [(np.array(n), one) for n, one in found[:1]])
+
+
+def test_weights_beyond_the_range_of_numbers_are_refused():
+    with np.errstate(all="ignore"):
+        assert in_parts(np.array([[np.inf], [1.0]]), np.zeros(2, int))
+        assert in_parts(np.array([[np.nan], [1.0]]), np.zeros(2, int))

@@ -1,6 +1,7 @@
 import re
 import tomllib
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,6 +46,31 @@ def test_a_silo_that_was_set_up_is_ready(local, source):
     assert silo.pinned() == Roster.from_file(line)
     assert (local / "silo.toml").stat().st_mode & 0o077 == 0
     silo.party()
+
+
+def test_a_file_with_text_becomes_a_silo(local, tmp_path):
+    """There was no way to name its columns of categories but to edit a file that was
+    not written."""
+    rows = tmp_path / "rows.csv"
+    rows.write_text(
+        "age;crea;sex;day;num\n60;n/d;f;1.2.24;0\n70;1,5;m;2.2.24;1\n", "utf-8"
+    )
+    config = SiloConfig(
+        "va",
+        str(rows),
+        label="num",
+        exclude=["day"],
+        categorical=["sex"],
+        missing={"crea": ["n/d", -9.0]},
+        format={"separator": ";", "decimal": ","},
+    )
+
+    init_silo(local, config)
+
+    table = SiloFile.from_file(local / "silo.toml").table()
+    assert table.columns == ("age", "crea", "sex")
+    assert table.categorical == ("sex",)
+    assert np.isnan(next(table.blocks(["crea"])).X).sum() == 1
 
 
 def test_a_relative_source_stays_findable(local, source, tmp_path, monkeypatch):
@@ -132,14 +158,16 @@ text = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 
 @given(source=text, label=text, columns=st.lists(text), code=st.floats(allow_nan=False))
 def test_any_text_survives_the_file(source, label, columns, code):
-    charter = SiloConfig("va", f"x://{source}", label, None, columns, {label: [code]})
+    charter = SiloConfig(
+        "va", f"x://{source}", label, columns=columns, missing={label: [code, source]}
+    )
 
     own = tomllib.loads(charter.to_toml())["silo"]
 
     assert own["source"] == f"x://{source}"
     assert own["label"] == label
     assert own["columns"] == columns
-    assert own["missing"] == {label: [code]}
+    assert own["missing"] == {label: [code, source]}
 
 
 def test_the_written_policy_states_the_defaults(local, source):

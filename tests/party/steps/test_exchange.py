@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import wire
+from line_fields import fields
 from unpooled import Policy, plan, simulate
 from unpooled.errors import DataError, ReleaseRefusedError, StudyError
 from unpooled.federation.federation import Federation
@@ -142,11 +143,9 @@ def test_ledger_says_who_told_whom():
         silos.federation.keep(heard)
 
     size = sealed_size((N,))
-    between = [
-        (x.parties, x.direction, x.peers, x.shape, x.bytes)
-        for x in silos.ledger
-        if x.visibility == "exchanged"
-    ]
+    between = fields(
+        silos.ledger, "parties direction peers shape bytes", visibility="exchanged"
+    )
     # One line for all that have the same neighbours.
     others = ("b", "c", "d")
     assert between == [
@@ -227,9 +226,7 @@ def test_plan_says_what_neighbours_would_learn():
     planned = plan(Telling(), federation)
     Telling().fit(federation)
     what = [(x.step, x.name, x.parties, x.peers, x.bytes) for x in planned.releases]
-    assert what == [
-        (x.step, x.name, x.parties, x.peers, x.bytes) for x in federation.ledger
-    ]
+    assert what == fields(federation.ledger, "step name parties peers bytes")
     assert {x.peers for x in federation.ledger} == {("b", "d"), ("a", "c"), ()}
 
 

@@ -101,15 +101,7 @@ class AlignedRows:
         stage = STAGES.get(str(header["stage"]))
         if stage is None:
             raise Refusal("malformed_message")
-        request = Request(
-            study=study,
-            session=session,
-            round=number,
-            step=stage.name,
-            to="parties",
-            operations=(),
-            public={},
-        )
+        request = Request.between_silos(stage.name, study, session, number)
         asked = AskedStep(request, stage, IdColumn(matcher.source))
         n_entries = self._studies.check(asked, parties)
         reply, arrays, lines = matcher.answer(place, message)

@@ -99,7 +99,8 @@ class Setting:
     rows : tuple of int or None
         The blocks of the table; None of all rows.
     features, values : str
-        Digests of the columns and transforms, and of the numbers.
+        Digests of the columns and transforms, and of the numbers. A step that adds over
+        rows has no features.
     """
 
     table: str
@@ -113,8 +114,10 @@ class Setting:
         """Whether the two totals would be points of one curve."""
         if set(self.columns).isdisjoint(other.columns):
             return False
-        same = self.columns == other.columns and self.rows == other.rows
-        return self.values != other.values or (same and self.features != other.features)
+        # A function of a silo's own matrix, of a part of it or in other units, is a
+        # further equation for the same numbers.
+        again = self.rows == other.rows and self.features != other.features
+        return self.values != other.values or again
 
     def as_record(self) -> dict[str, Any]:
         """Return JSON values."""
@@ -246,6 +249,8 @@ class AuditState:
         Refusals that depended on rows, over all studies.
     opened : OpenedNumbers
         The numbers that were opened, over all studies.
+    pooled : dict of frozenset of str to int
+        By roster, N of all its silos as last verified.
     spent : float
         The ρ charged for private releases and not refunded, all together.
     heads : set of str
@@ -275,6 +280,7 @@ class AuditState:
         kinds += ("iterated", "completed", "otherwise", "multiplied")
         self.notes: dict[str, list[dict[str, Any]]] = {kind: [] for kind in kinds}
         self.refusals, self.opened = Refusals(), OpenedNumbers()
+        self.pooled: dict[frozenset[str], int] = {}
         self.heads: set[str] = set()
         self.pinned: dict[str, str] = {}
 
@@ -356,3 +362,5 @@ class AuditState:
         self.spent += record.get("rho", 0.0)
         if "opened" in record:
             self.opened.see(record["columns"], record["opened"])
+            if pooled := record["opened"].get("pooled", 0):
+                self.pooled[frozenset(record["parties"])] = pooled

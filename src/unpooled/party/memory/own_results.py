@@ -19,6 +19,7 @@ import numpy as np
 
 from unpooled.arrays import Array
 from unpooled.data.atomic_file import replacing
+from unpooled.data.categories import MISSING, OTHER
 from unpooled.data.table import Table
 from unpooled.party.memory.kept_arrays import KeptAs, KeptStore
 from unpooled.posix import keep_private
@@ -27,6 +28,8 @@ from unpooled.protocol.step import find_step
 from unpooled.results.exhibits import Value
 from unpooled.results.files import harmless
 
+# Axes of an array of groups of categories: codes, numbers and rows.
+_OF_CATEGORIES = ("v", "p", "3")
 # Headings of numbers along an axis, by its letter.
 _HEADINGS = {
     "k": "component",
@@ -77,6 +80,8 @@ def _stem(path: Path) -> str:
 def _rows(about: KeptAs, array: Array, table: Table) -> list[list[Value]] | None:
     """Return an array as rows of a file, headings first; None for single numbers."""
     axes, grid = about.axes, np.asarray(array)
+    if axes == _OF_CATEGORIES:
+        return _categories(about.columns, grid, table)
     if grid.ndim not in (1, 2) or len(axes) != grid.ndim:
         return None
     # A row for each column or person, whichever axis that is.
@@ -94,6 +99,21 @@ def _rows(about: KeptAs, array: Array, table: Table) -> list[list[Value]] | None
         [first, *headings],
         *([name, *row] for name, row in zip(names, grid.tolist(), strict=True)),
     ]
+
+
+def _categories(
+    columns: Sequence[str], groups: Array, table: Table
+) -> list[list[Value]]:
+    """Return the categories of the silo's columns, with their numbers and rows."""
+    names = {**getattr(table, "dictionary", {}), MISSING: "(missing)"}
+    names[OTHER] = "(infrequent, and others)"
+    found = [
+        [column, names[code], int(number), int(n_rows)]
+        for column, own in zip(columns, np.moveaxis(groups, 1, 0), strict=True)
+        for code, number, n_rows in own.tolist()
+        if code in names
+    ]
+    return [["column", "category", "number", "rows"], *found]
 
 
 def _names(

@@ -11,6 +11,7 @@ import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, final
 
@@ -304,6 +305,10 @@ class Studies:
         self._products.check_classes(view)
         self.cuts.check_classes(view)
 
+    def rows_of_earlier(self, parties: Sequence[str]) -> int:
+        """Return N of a roster as its last study has verified it, else 0."""
+        return self._audit_log.state().pooled.get(frozenset(parties), 0)
+
     def rows_that_came(self, asked: AskedStep) -> list[View]:
         """Return views of the rows that came since the silo answered, if any did."""
         assert isinstance(asked.view, View), "matching of rows is no step"
@@ -352,6 +357,7 @@ class Studies:
         marked: str = "",
         opened: Opened | None = None,
         n_rows: int = 0,
+        n_verified: int = 0,
     ) -> list[list[Any]]:
         """Write a round before its reply leaves; return the reply's seals.
 
@@ -375,6 +381,9 @@ class Studies:
             The numbers that the round opens; none in a stage of matching.
         n_rows : int
             N, as `pooled_rows` has it.
+        n_verified : int
+            N as this study has verified it, which later ones begin with; 0 where it has
+            not.
         """
         view = asked.view
         columns, filled, held = view.source_columns, view.filled_as, _held(view)
@@ -394,7 +403,13 @@ class Studies:
             record = record_of(opened, self._key)
             share = before.share_with(columns, record, n_rows)
             check_share(self._policy, share, opened)
-            return record | {"share": share}
+            record["share"] = share
+            if (part := self.cuts.part(asked)) is not None:
+                record["part"] = part
+                rows = partial(self.cuts.n_of_blocks, view.table)
+                share = before.share_of_parts(columns, record, rows)
+                check_share(self._policy, share, opened)
+            return record | ({"pooled": n_verified} if n_verified else {})
 
         study = self.studies[asked.request.study]
         first = self.n_own_lines(asked.request.study)

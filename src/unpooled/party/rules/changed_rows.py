@@ -137,8 +137,11 @@ class ChangedRows:
         if not planned:
             self._derived.check(new)
             self._products.check(step, new)
-        p, limit = len(view.columns), self._policy.max_leverage
-        if tells_pairs(step, p) and limit < 1.0 and p + 1 < new.n_rows:
-            if one_row_carries(new, limit):
+        limit = self._policy.max_leverage
+        if limit < 1.0 and new.n_rows:
+            # A prediction, or a rotation, is a product of what it is made of.
+            pairs = tells_pairs(step, len(view.columns))
+            judged = [*new.mixed, *([new] if pairs else [])]
+            if any(one_row_carries(one, limit) for one in judged):
                 raise Refusal("max_leverage")
         passed.add(key)

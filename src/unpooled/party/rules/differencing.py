@@ -35,7 +35,7 @@ from unpooled.party.steps.asked_step import AskedStep
 from unpooled.party.views.view import IdColumn, View
 from unpooled.protocol.privacy_cost import is_private
 from unpooled.protocol.refusal import Refusal
-from unpooled.protocol.step import Step
+from unpooled.protocol.step import Step, find_step
 
 
 @final
@@ -72,6 +72,7 @@ class DifferencingRules:
         self.check_parties(view, parties)
         if isinstance(view, View):
             versions, whole = self._names(view)
+            self._check_cells(asked.step, view)
             # Noise hides a few rows more or less, and a refusal would tell of them.
             if not is_private(asked.step):
                 self._check_rows(view, whole)
@@ -102,6 +103,7 @@ class DifferencingRules:
             The rows of answers that a plan has before this one; see
             `CompleteRows.foresee`.
         """
+        self._check_cells(step, view)
         _, whole = self._names(view)
         if not is_private(step):
             self._check_rows(view, whole, planned)
@@ -113,6 +115,19 @@ class DifferencingRules:
     def rows_that_came(self, step: Step, view: View) -> list[View]:
         """Return views of the rows that two answers to a step subtract to."""
         return self._changed.of_step(step, view)
+
+    def _check_cells(self, step: Step, view: View) -> None:
+        """Refuse to show a number of columns that cells of the silo's own changed.
+
+        The mean of a column that its median fills, next to that of the cells that are
+        there, is an equation for the median. How many columns are made of each is not.
+        """
+        if step.verb != "disclosed" or self._policy.allow_order_statistics:
+            return
+        if all(one.counts == "columns" for one in step.leaves.values()):
+            return
+        if any(find_step(name).by_cells for name in view.transforms):
+            raise Refusal("own_cells")
 
     def _names(self, view: View) -> tuple[list[str], list[str]]:
         """Return the names of a view's table, and of the silo's whole table."""

@@ -168,6 +168,8 @@ class ImputedRows:
         )
         for note in iterated:
             if note["table"] in names:
+                if not set(note["columns"]) <= set(view.whole.columns):
+                    raise Refusal("another_filling")  # one of them is the label now
                 rows = self._rows(view.whole, tuple(note["columns"]))
                 if _meets(rows, others, not in_parts):
                     raise Refusal("another_filling")

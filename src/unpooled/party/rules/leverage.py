@@ -7,6 +7,11 @@ carries. A silo decides about the rows and columns of a view once, and the audit
 keeps the decision. Which columns it was about stays in the silo: in its audit log and
 its own log.
 
+With about as many columns as rows every leverage is 1, whatever the data are. There,
+and where a p × p matrix is too large, each column is judged by itself: of products of a
+block of directions, the row of a column that differs in one person is this person's
+record along all of them.
+
 Where a step releases the scatter of the view's own rows, the step runs first: by that
 matrix rows are cleared at little cost, and nothing leaves before.
 """
@@ -20,7 +25,11 @@ import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.data.table import Table
-from unpooled.linalg.leverage import Leverage, largest_leverage
+from unpooled.linalg.leverage import (
+    Leverage,
+    largest_in_a_column,
+    largest_leverage,
+)
 from unpooled.linalg.leverage_by_scatter import leverage_by_scatter
 from unpooled.linalg.moments import Rows, unpack
 from unpooled.party.memory.audit_log import AuditLog
@@ -38,6 +47,9 @@ _MOST_NAMES = 10
 _MOST_FACTORISED = 4096
 # Multiplications n p² below which the exact leverage, which tells more, is cheap too.
 _LEAST_WORK = 2**24
+# Of single columns, of which there may be 200,000: of ten rows one has a larger
+# leverage by chance in one of 10^12 columns where they are normal.
+_OF_A_COLUMN = 0.999
 
 log = logging.getLogger("unpooled.party")
 
@@ -82,11 +94,14 @@ class LeverageRule:
             The point that it is believed to be about.
         """
         p, limit = len(view.columns), self._policy.max_leverage
-        # With as many columns as rows every leverage is 1, whatever the data are: that
-        # is for `max_feature_ratio` to allow.
-        if not tells_pairs(step, p) or limit >= 1.0 or p + 1 >= view.n_rows:
+        if limit >= 1.0 or not tells_pairs(step, min(p, _MOST_FACTORISED)):
             return
-        found = self._of(view, limit, scatter, about)
+        wide = p + 1 >= view.n_rows or not tells_pairs(step, p)
+        # On a column partition they are products with people, which other rules govern.
+        if wide and view.is_by_columns:
+            return
+        limit = max(limit, _OF_A_COLUMN) if wide else limit
+        found = self._of(view, limit, scatter, about, wide=wide)
         if found["at_least"] > limit:
             named = ", ".join(found["columns"])
             log.warning("one row carries a direction of the columns %s", named)
@@ -101,12 +116,14 @@ class LeverageRule:
         limit: float,
         scatter: Float[Array, "..."] | None,
         about: Float[Array, " p"] | None,
+        *,
+        wide: bool,
     ) -> dict[str, Any]:
         """Return the note of a view's leverage, computed unless it is known."""
         view = asked_view.up_to_scale()
         if view.table is not self._table:
             self._decided, self._table, self.noteworthy = {}, view.table, ()
-        asked = view.digest()
+        asked = view.digest() + " by column" * wide
         found = self._decided.get(asked, {})
         if _decides(found, limit):
             return found
@@ -120,7 +137,9 @@ class LeverageRule:
                 self._decided[asked] = note
                 return note
         found = None
-        if scatter is not None:
+        if wide:
+            found = largest_in_a_column(partial(_rows, view), len(view.columns))
+        elif scatter is not None:
             found = _by_scatter(asked_view, limit, scatter, about)
         found = {**key, **_note(view, found or _measured(view, limit))}
         self._audit_log.note("leverage", found)
@@ -203,9 +222,15 @@ def _measured(view: View, limit: float) -> Leverage:
 
 
 def one_row_carries(view: View, limit: float) -> bool:
-    """Whether some row of a view carries a direction of its columns."""
+    """Whether some row of a view carries a direction of its columns.
+
+    Of a view with about as many columns as rows, one of its columns.
+    """
     view = view.up_to_scale()
     n, p = view.n_rows, len(view.columns)
+    if p + 1 >= n:
+        found = largest_in_a_column(partial(_rows, view), p)
+        return found.at_least > max(limit, _OF_A_COLUMN)
     return largest_leverage(partial(_rows, view), n, p, limit).at_least > limit
 
 

@@ -8,6 +8,10 @@ by class. If one of the people with a flag a has the flag z, or is of the class 
 d and z. So the columns that a step multiplies, and the classes, are judged once more,
 in rows that each factor of a derived product or ratio is the weight of.
 
+Beside Σ b z these are sums with a - c as weight, for any number c: with a flag coded 1
+and 2, or of those who alone have z and not a. So a factor of few values, or of a usual
+one, is judged less each of these. In pairwise correlations z may be who has a cell.
+
 Where a flag z is few people's, or a class has few, sums with many derived columns are
 more equations than these people have cells: Σ a z, Σ a² z and Σ a b z over two people
 are both their records. So there are as many of them as a derived column needs
@@ -37,6 +41,7 @@ from unpooled.party.rules.leverage_together import (
     indicator_cells,
     indicators,
     tells_classes,
+    tells_missing,
 )
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.rare_derived import rows_that_differ
@@ -46,6 +51,8 @@ from unpooled.protocol.step import Step
 
 # Fewest rows of a class for each column, for its rows to be judged.
 _ROWS_PER_COLUMN = 2
+# A factor with at most so many values is judged less each of them.
+_FEW_VALUES = 8
 
 
 @final
@@ -74,26 +81,30 @@ class LeverageOfProducts:
         if not functions_of(view) or limit >= 1.0:
             return
         pairs = tells_pairs(step, len(view.columns))
-        by_class = tells_classes(step, view.table)
+        by_class, missing = tells_classes(step, view.table), tells_missing(step)
         if not pairs and not by_class:
             return
         read = view.up_to_scale()
         passed = self._passed.setdefault(view.table, set())
-        name = f"{read.digest()} {pairs} {by_class}"
+        name = f"{read.digest()} {pairs} {by_class} {missing}"
         if name in passed:
             return
         if pairs:
             self._check_few(read)
-        classes = indicators(view.table, frozenset(), by_class, 1)
-        p = 1 + len(classes) + (len(read.columns) if pairs else 0)
+        label = view.table.label if by_class else None
+        classes = indicators(view.table, frozenset(filter(None, [label])), 1)
+        p = 1 + len(classes) + len(read.columns) * (pairs + missing)
         for column, inverse in factors:
-            weight = _weight(view.table, column, inverse=inverse)
-            blocks = partial(_weighted, read, weight, classes, pairs=pairs)
-            # With as many columns as rows every leverage is 1.
-            if p + 1 < (weight != 0.0).sum():
-                found = largest_leverage(blocks, len(weight), p, limit)
-                if found.at_least > limit:
-                    raise Refusal("derived_rows")
+            whole = _weight(view.table, column, inverse=inverse)
+            for weight in (whole - usual for usual in _usual(whole)):
+                blocks = partial(
+                    _weighted, read, weight, classes, pairs=pairs, missing=missing
+                )
+                # With as many columns as rows every leverage is 1.
+                if p + 1 < (weight != 0.0).sum():
+                    found = largest_leverage(blocks, len(weight), p, limit)
+                    if found.at_least > limit:
+                        raise Refusal("derived_rows")
         passed.add(name)
 
     def _check_few(self, view: View) -> None:
@@ -150,7 +161,7 @@ def functions_of(view: View) -> set[str]:
     }
 
 
-def check_functions(factors: set[str], n_rows: Iterable[float]) -> None:
+def check_functions(factors: set[str], n_rows: Iterable[int | float]) -> None:
     """Refuse sums of functions of some columns over few rows, 0 excepted.
 
     Of q columns there are q sums, q (q + 1) / 2 of products, q of logarithms and
@@ -197,16 +208,25 @@ def _weight(table: Table, column: str, *, inverse: bool) -> Float[Array, " n"]:
         return np.where(there, weight, weight[there].mean() if there.any() else 0.0)
 
 
+def _usual(weight: Float[Array, " n"]) -> list[float]:
+    """Return 0 and the values of few, or that of most rows."""
+    values, counts = np.unique(weight, return_counts=True)
+    usual = values if len(values) <= _FEW_VALUES else values[2 * counts > len(weight)]
+    return sorted({0.0, *usual.tolist()})
+
+
 def _weighted(
     view: View,
     weight: Float[Array, " n"],
     classes: Sequence[Indicator],
     *,
     pairs: bool,
+    missing: bool,
 ) -> Iterator[Float[Array, "n p"]]:
     extra = sorted({name for name, _ in classes})
     for block in view.blocks(extra):
         one = np.ones((len(block.X), 1))
         parts = [one, *([block.X] if pairs else []), indicator_cells(block, classes)]
+        parts += [np.isnan(block.X)] if missing else []
         own = weight[block.start : block.start + len(block.X), None]
         yield own * np.hstack(parts)

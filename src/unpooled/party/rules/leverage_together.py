@@ -9,8 +9,8 @@ remembers which columns it answered about together, and judges for each column x
 that it was multiplied with, f and f' at once: whatever can be combined of such answers
 is Σ u x, with u a combination of these columns, and no u may be one row's alone. The
 classes of a label are columns of zeros and ones here: a sum of x by class is their
-product with x. A derived product or ratio is one of the columns that it reads, also
-where nothing but its mean is asked for.
+product with x, whichever label the table had at the time. A derived product or ratio is
+one of the columns that it reads, also where nothing but its mean is asked for.
 
 Columns are judged as they are in the table, since two that are equal but for one person
 stay so under any transform of single columns. Those of which one row is nearly all by
@@ -34,6 +34,7 @@ from unpooled.linalg.leverage import largest_leverage
 from unpooled.party.memory.audit_log import AuditLog, Note
 from unpooled.party.rules.leverage import tells_pairs
 from unpooled.party.rules.policy import Policy
+from unpooled.party.rules.row_digests import as_feature
 from unpooled.party.views.view import View
 from unpooled.protocol.declaration import FEATURE_AXES
 from unpooled.protocol.refusal import Refusal
@@ -41,8 +42,11 @@ from unpooled.protocol.step import Step
 
 log = logging.getLogger("unpooled.party")
 
-# With more values a label of numbers is a number, and not a name of classes.
+# With more values a label of numbers may be a number, and no name of a class.
 _MOST_CLASSES = 50
+
+# Columns, for the rows that lack a cell of one of them.
+Lacking = tuple[str, ...]
 
 
 @final
@@ -56,33 +60,63 @@ class Multiplied:
         Source columns of the table.
     pairs : bool
         Whether with each other.
-    label : bool
-        Whether with the label.
+    label : str
+        With which label; empty for none.
+    lacking : frozenset of str
+        Columns, such that it was with the rows that lack a cell of one.
+    complete : tuple of str
+        Columns that its rows had a value in.
     """
 
     columns: frozenset[str]
     pairs: bool
-    label: bool
+    label: str
+    lacking: frozenset[str] = frozenset()
+    complete: tuple[str, ...] = ()
 
     def covers(self, other: "Multiplied") -> bool:
         """Whether another answer had no further products."""
-        fewer = other.pairs <= self.pairs and other.label <= self.label
-        return fewer and other.columns <= self.columns
+        fewer = other.pairs <= self.pairs and other.label in ("", self.label)
+        fewer = fewer and other.complete in ((), self.complete)
+        return fewer and other.columns <= self.columns and other.lacking <= self.lacking
 
     def as_record(self, table: str) -> dict[str, Any]:
         """Return JSON values."""
-        kinds = {"pairs": self.pairs, "label": self.label}
-        return {"table": table, "columns": sorted(self.columns), **kinds}
+        record = {"table": table, "columns": sorted(self.columns)}
+        record |= {"pairs": self.pairs, "label": bool(self.label)}
+        record |= {"of_label": self.label} if self.label else {}
+        record |= {"lacking": sorted(self.lacking)} if self.lacking else {}
+        return record | ({"complete": list(self.complete)} if self.complete else {})
 
     @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> "Multiplied":
-        """Read what `as_record` returned."""
-        return cls(frozenset(record["columns"]), record["pairs"], record["label"])
+    def from_record(cls, record: Mapping[str, Any], label: str) -> "Multiplied":
+        """Read what `as_record` returned; `label` is that of notes without its name."""
+        columns, lacking = record["columns"], record.get("lacking", ())
+        named = record.get("of_label", label) if record["label"] else ""
+        kinds = record["pairs"], named
+        complete = tuple(record.get("complete", ()))
+        return cls(frozenset(columns), *kinds, frozenset(lacking), complete)
 
 
-# Columns that are judged together, and whether the label is among them.
-_Judged = tuple[frozenset[str], bool]
-# A column that a value of another one makes; a label of numbers for None.
+@final
+@dataclass(frozen=True)
+class _Judged:
+    """Columns that are judged together, with some labels or none.
+
+    And with rows that lack a cell of some columns.
+    """
+
+    columns: frozenset[str]
+    labels: frozenset[str]
+    lacking: frozenset[Lacking]
+
+    def within(self, other: "_Judged") -> bool:
+        """Whether others have all of these."""
+        fewer = self.labels <= other.labels and self.lacking <= other.lacking
+        return fewer and self.columns <= other.columns
+
+
+# A column that a value of another one makes; a label of many numbers for None.
 Indicator = tuple[str, object]
 
 
@@ -123,31 +157,37 @@ class LeverageTogether:
         if self._policy.max_leverage >= 1.0:
             return
         asked = _multiplied(step, view)
-        earlier = [] if not asked else self._noted(versions)
+        earlier = [] if not asked else self._noted(view, versions)
         for one in asked:
             for judged in _together(one, earlier, everywhere=view.is_by_columns):
                 # `rules.leverage` judges a view by itself, as its transforms leave it.
                 own = one.pairs and _multiplies(step, len(view.columns))
-                if own and not judged[1] and judged[0] <= one.columns:
+                if own and judged.within(
+                    _Judged(one.columns, frozenset(), _rows_of([one]))
+                ):
                     continue
                 # Fewer columns of few rows: a leverage is large by their number alone.
-                self._judge(view.table, judged, one, earlier, 2.0)
+                table = view.whole if judged.lacking else view.table
+                self._judge(table, judged, one, earlier, 2.0)
+                # Sums over the rows that lack a cell are about all rows.
+                there = replace(judged, lacking=frozenset())
                 for some in came:
-                    self._judge(some, judged, one, earlier, 1.0)
+                    self._judge(some, there, one, earlier, 1.0)
 
     def notes(self, step: Step, view: View, versions: Sequence[str]) -> list[Note]:
         """Return what the log must say before an answer about a view leaves."""
         asked = _multiplied(step, view)
-        earlier = [] if not asked else self._noted(versions)
+        earlier = [] if not asked else self._noted(view, versions)
         return [
             ("multiplied", one.as_record(versions[0]))
             for one in asked
             if not any(known.covers(one) for known in earlier)
         ]
 
-    def _noted(self, versions: Sequence[str]) -> list[Multiplied]:
-        notes = self._audit_log.state().notes["multiplied"]
-        return [Multiplied.from_record(n) for n in notes if n["table"] in versions]
+    def _noted(self, view: View, versions: Sequence[str]) -> list[Multiplied]:
+        notes, label = self._audit_log.state().notes["multiplied"], view.table.label
+        notes = [note for note in notes if note["table"] in versions]
+        return [Multiplied.from_record(note, label or "") for note in notes]
 
     def _judge(
         self,
@@ -161,7 +201,7 @@ class LeverageTogether:
 
         Of as many columns as so many answers may have; otherwise two by two.
         """
-        columns, label = judged
+        columns = judged.columns
         most = answers * self._policy.max_feature_ratio * table.n_rows
         if len(columns) > most:
             # So many columns that a leverage may be large by their number alone. Any
@@ -169,10 +209,11 @@ class LeverageTogether:
             for other in earlier:
                 two = (one.columns & columns) | (other.columns & columns)
                 if len(two) <= most:
-                    self._judge(table, (two, label), one, [], answers)
+                    both = _Judged(two, judged.labels, _rows_of([one, other]))
+                    self._judge(table, both, one, [], answers)
             return
         passed = self._passed.setdefault(table, [])
-        if any(columns <= more and label <= too for more, too in passed):
+        if any(map(judged.within, passed)):
             return
         asked = [other.columns for other in (one, *earlier) if other.pairs]
         if carried := _carried(table, judged, asked, self._policy):
@@ -190,16 +231,45 @@ def _multiplied(step: Step, view: View) -> list[Multiplied]:
     leaves = [d for d in step.leaves.values() if d.noise is None and not d.counts]
     if not leaves:
         return []
-    label = "y" in step.reads and view.table.label is not None
-    columns = _as_set(view.source_columns)
+    label = (view.table.label or "") if "y" in step.reads else ""
+    columns, complete = _as_set(view.source_columns), tuple(view.complete_in)
     if _multiplies(step, len(view.columns)):
-        return [Multiplied(columns, True, label)]
+        return [Multiplied(columns, True, label, _lacking(step, view), complete)]
     found = [
-        Multiplied(frozenset(read), True, False) for read, _ in view.derived_arguments
+        Multiplied(frozenset(read), True, "") for read, _ in view.derived_arguments
     ]
-    if tells_classes(step, view.table):
-        found.append(Multiplied(columns, False, True))
+    by_class = tells_classes(step, view.table)
+    sums = any(FEATURE_AXES & set(declared.letters) for declared in leaves)
+    # Of all rows sums alone are no products; of complete rows they are, with which.
+    if by_class or (sums and complete):
+        label = label if by_class else ""
+        found.append(Multiplied(columns, False, label, complete=complete))
     return found
+
+
+def _lacking(step: Step, view: View) -> frozenset[str]:
+    """Return columns such that an answer has sums over the rows that lack one.
+
+    Or over the rows that have it, which is the same beside sums over all rows.
+    """
+    unfilled = view.unfilled if tells_missing(step) else ()
+    return frozenset(view.indicated) | frozenset(unfilled)
+
+
+def tells_missing(step: Step) -> bool:
+    """Whether a step releases sums over the rows that have a value in each column."""
+    return any(t.counts == "cells" and t.axes == "p p" for t in step.takes.values())
+
+
+def _rows_of(answers: Sequence[Multiplied]) -> frozenset[Lacking]:
+    """Return the rows that answers have sums over, beside all rows.
+
+    Two choices of complete rows, or one and all rows, are compared by a rule of their
+    own (`rules.complete_rows`).
+    """
+    lacking = frozenset((name,) for one in answers for name in one.lacking)
+    complete = frozenset(one.complete for one in answers if one.complete)
+    return lacking | complete if lacking else lacking
 
 
 # Of wide tables, where each request has the same columns as the one before.
@@ -240,19 +310,19 @@ def _together(
     }
     if asked.label and asked.pairs:
         # The label is multiplied too.
-        kinds.add(frozenset(i for i, w in enumerate(related) if w.label and w.pairs))
+        same = (i for i, w in enumerate(related) if w.label == asked.label and w.pairs)
+        kinds.add(frozenset(same))
     found = set[_Judged]()
     for kind in kinds:
         of = [asked, *(related[i] for i in kind)]
         columns = frozenset[str]().union(*(one.columns for one in of if one.pairs))
-        found.add((columns, any(one.label for one in of)))
+        labels = frozenset(one.label for one in of) - {""}
+        found.add(_Judged(columns, labels, _rows_of(of)))
     return [
         one
         for one in found
-        if len(one[0]) + one[1] > 1
-        and not any(
-            one != more and one[0] <= more[0] and one[1] <= more[1] for more in found
-        )
+        if len(one.columns) + len(one.labels) + len(one.lacking) > 1
+        and not any(one != more and one.within(more) for more in found)
     ]
 
 
@@ -263,53 +333,57 @@ def _carried(
     policy: Policy,
 ) -> set[str]:
     """Return columns of which one row carries a direction, and of no answer alone."""
-    columns, label = judged
     limit, n = policy.max_leverage, table.n_rows
+    # What is the label now may have been a column, and the other way round.
+    columns = judged.columns - {table.label}
+    labels = judged.labels | (judged.columns & {table.label})
     coded, plain = columns & {*table.categorical}, columns - {*table.categorical}
     # Fewer rows of the silo are "other" there, or are refused.
-    made = indicators(table, coded, label, max(policy.min_own_cells, 2))
+    fewest = max(policy.min_own_cells, 2)
+    made = indicators(table, coded | labels, fewest)
+    by_class = indicators(table, labels, fewest) if len(labels) > 1 else []
+    lacking = sorted(one for one in judged.lacking if table.label not in one)
 
-    def carried(plain: frozenset[str], made: Sequence[Indicator]) -> set[str] | None:
+    def carried(
+        plain: frozenset[str], made: Sequence[Indicator], lacking: Sequence[Lacking]
+    ) -> set[str] | None:
         names = sorted(plain)
-        if len(names) + len(made) + 1 >= n:
-            return None
-        blocks = partial(_rows, table, names, made)
-        found = largest_leverage(blocks, n, len(names) + len(made), limit)
+        p = len(names) + len(lacking) + len(made)
+        if p + 1 >= n and made is not by_class:
+            # So many that any row may carry a direction, but not one of two labels.
+            return carried(frozenset(), by_class, ()) if made and by_class else None
+        blocks = partial(_rows, table, names, made, lacking)
+        found = largest_leverage(blocks, n, p, limit)
         if found.at_least <= limit:
             return None
         return {names[j] for j in found.columns if j < len(names)}
 
-    while (found := carried(plain, made)) is not None:
+    while (found := carried(plain, made, lacking)) is not None:
         # What was answered by itself was another column there, under a transform.
         parts = [*({name} for name in plain), *(plain & one for one in answers)]
-        alone = (carried(frozenset(part), ()) for part in parts if part)
+        alone = (carried(frozenset(part), (), ()) for part in parts if part)
         left = next((heavy for heavy in alone if heavy), None)
         if left is None:
-            return found or set(columns)
+            return found or {*columns, *labels}
         plain -= left
     return set()
 
 
-def indicators(
-    table: Table, coded: frozenset[str], label: bool, fewest: int
-) -> list[Indicator]:
-    """Return the columns that a label and columns of categories stand for.
+def indicators(table: Table, names: frozenset[str], fewest: int) -> list[Indicator]:
+    """Return the columns that labels and columns of categories stand for.
 
     Of groups with few rows none: these are judged where they are released, or merged.
     """
-    label_name = table.label if label else None
-    names = [*sorted(coded), *([] if label_name is None else [label_name])]
-    counts = {name: Counter[object]() for name in names}
-    for block in _blocks(table, (), names):
-        for name in names:
+    counts = {name: Counter[object]() for name in sorted(names)}
+    for block in _blocks(table, (), list(counts)):
+        for name in counts:
             counts[name].update(block.extra[name].tolist())
     found = list[Indicator]()
     for name, sizes in counts.items():
         values = [v for v in sizes if v is not None and v == v]
         numbers = all(isinstance(value, int | float) for value in values)
-        if name == label_name and numbers and len(values) > _MOST_CLASSES:
+        if name not in table.categorical and numbers and len(values) > _MOST_CLASSES:
             found.append((name, None))
-            continue
         # The most frequent is the others' complement, and stands for missing ones.
         common = [v for v in values if sizes[v] >= fewest]
         common.sort(key=lambda value: -sizes[value])
@@ -322,7 +396,7 @@ def indicator_cells(block: Block, made: Sequence[Indicator]) -> Float[Array, "n 
     cells = np.empty((len(block.X), len(made)))
     for j, (name, value) in enumerate(made):
         own = block.extra[name]
-        cells[:, j] = own if value is None else own == value
+        cells[:, j] = as_feature(own) if value is None else own == value
     return cells
 
 
@@ -341,11 +415,20 @@ def _blocks(
 
 
 def _rows(
-    table: Table, plain: Sequence[str], made: Sequence[Indicator]
+    table: Table,
+    plain: Sequence[str],
+    made: Sequence[Indicator],
+    lacking: Sequence[Lacking],
 ) -> Iterator[Float[Array, "n p"]]:
     extra = sorted({name for name, _ in made})
-    for block in _blocks(table, plain, extra):
-        X = np.hstack([block.X, indicator_cells(block, made)])
+    more = sorted({name for which in lacking for name in which} - {*plain})
+    place = {name: j for j, name in enumerate([*plain, *more])}
+    for block in _blocks(table, [*plain, *more], extra):
+        missing, parts = np.isnan(block.X), [block.X[:, : len(plain)]]
+        for which in lacking:
+            own = missing[:, [place[name] for name in which]]
+            parts.append(own.any(axis=1, keepdims=True))
+        X = np.hstack([*parts, indicator_cells(block, made)])
         # The step that reads infinite cells is refused by a rule of its own.
         X[np.isinf(X)] = np.nan
         yield X

@@ -8,18 +8,28 @@ functions of a silo's rows together, with a number that the asker is free to cho
 a silo answers such a step about its columns for one setting of these numbers in each
 version of its table, over all studies, unless it allows its own values to be seen.
 
-Other columns of the same setting are another question; but the same columns and rows
-under another transform are the same one: a scaler in front is a ridge.
+The same rows with other columns, of which some are the same, or under another transform
+are a further setting: a scaler in front is a ridge, and totals for all subsets of four
+columns are more equations than three silos' matrices have numbers.
 
 An additive step may name settings too, such as the edges of bins: sums over the rows
 between two edges of two settings would be those of a few people. There a transform in
 front is no setting. Where a step's or a transform's settings are by column, each column
 has one, together with the transforms before it, whichever steps take it: the edges of a
-histogram are those of a discretiser.
+histogram are those of a discretiser. Maps of two kinds bend at different values, and
+combine to the rows between them too: a column is cut into bins or mapped by its
+quantiles, and not both.
+
+Features that are drawn are functions of columns, with the seed for setting: with those
+of many seeds, sums over the rows with one value of a column can be solved for.
 
 A column that groups rows, such as clusters of a regression, is a setting as well,
 whatever the other columns are. Products of sums by group, of two groupings that differ
 in one person, subtract to u vᵀ + v uᵀ, of which u is that person's row.
+
+Of columns in different silos, sums with an entry for each person determine all rows up
+to a rotation, and correlations between the silos' columns are that rotation. So a silo
+answers the one or the other about a column, whatever else it allows.
 """
 
 from typing import Any, final
@@ -37,6 +47,11 @@ from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step, home_of
 
 _OWN_TABLES = "tables of the silo's own"
+_BENDS = "where maps of a column bend"
+_PEOPLE = "of people or of columns"
+# What a silo does not answer twice in different ways, by the rule that says so, even
+# where it allows its own values to be seen.
+_ALWAYS = {_OWN_TABLES: "one_description", _PEOPLE: "people_and_columns"}
 
 
 @final
@@ -57,11 +72,10 @@ class OneSetting:
     def check(self, asked: AskedStep, versions: list[str]) -> None:
         """Refuse another setting than the one that was answered."""
         for now in self._of(asked, versions):
-            own = now.step == _OWN_TABLES
-            if self._policy.allow_disclosed and not own:
+            if self._policy.allow_disclosed and now.step not in _ALWAYS:
                 continue
             if any(map(now.conflicts, self._answered(versions, now.step))):
-                raise Refusal("one_description" if own else "one_setting")
+                raise Refusal(_ALWAYS.get(now.step, "one_setting"))
 
     def notes(self, asked: AskedStep, versions: list[str]) -> list[Note]:
         """Return what the log must say before an answer leaves."""
@@ -79,13 +93,21 @@ class OneSetting:
         step, view, public = asked.step, asked.view, asked.request.public
         if not isinstance(view, View):
             return []
-        found = [
-            Setting(versions[0], _name(one), columns, None, "", digest(canonical(own)))
-            for one, columns, own in view.settings_by_column(step, public)
-        ]
+        found = list[Setting]()
+        for one, columns, own in view.settings_by_column(step, public):
+            kinds = [(_name(one), own)]
+            if one.verb == "derived" and is_by_column(one):
+                kinds.append((_BENDS, [_name(one), own]))
+            found += [
+                Setting(versions[0], kind, columns, None, "", digest(canonical(values)))
+                for kind, values in kinds
+            ]
         whole = None if is_by_column(step) else self._of_step(asked, view, versions)
         if step.groups and public.get(step.groups):
             found.append(_of_groups(view, versions[0]))
+        if told := _of_people(step):
+            columns = tuple(sorted(view.source_columns))
+            found.append(Setting(versions[0], _PEOPLE, columns, None, "", told))
         if step.describes:
             label = view.table.label
             found.append(_of_own_table(versions[0], step.describes, label))
@@ -101,14 +123,28 @@ class OneSetting:
         if not values:
             return None
         additive = step.by == "rows" and "X" in step.reads
+        columns = set(view.source_columns)
+        if "coded" in step.reads:
+            # Of numbers an encoder makes nothing, whatever its settings are.
+            columns &= set(view.coded)
+        if not columns:
+            return None
         return Setting(
             table=versions[0],
             step=_name(step),
-            columns=tuple(sorted(view.source_columns)),
+            columns=tuple(sorted(columns)),
             rows=view.selection,
             features="" if additive else view.features,
             values=digest(canonical(values)),
         )
+
+
+def _of_people(step: Step) -> str:
+    """Name what of people a step tells of columns in different silos, if anything."""
+    if step.shares_people:
+        return "columns"
+    by_person = any(one.level == "row" for one in step.leaves.values())
+    return "people" if by_person and step.by == "party" else ""
 
 
 def _of_groups(view: View, table: str) -> Setting:

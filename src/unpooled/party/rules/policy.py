@@ -78,7 +78,8 @@ class Policy:
     max_released_share : float, default 0.33
         Most numbers of totals that may be opened about a column, over all studies, as
         a share of its cells in all silos: with as many numbers as cells, records can be
-        solved for. Equal totals count once.
+        solved for. Equal totals count once. Products over some blocks of rows are at
+        most the same share of the cells of these.
     max_leverage : float, default 0.95
         Largest leverage of one of the silo's rows in a release over pairs of features:
         the share that one row has in the squares of some linear combination of the
@@ -88,12 +89,16 @@ class Policy:
         limit as well: the mean leverage is features over rows.
         It holds too for rows with the weights that a regression gives them.
     allow_disclosed : bool, default False
-        Whether the silo's own value may be seen (`collect`, `exchange`), and whether a
-        step that does not add over rows may be asked for several settings, whose totals
-        together give each silo's own value.
+        Whether the silo's own value may be seen (`collect`, `exchange`), other than how
+        many columns a transform makes of its own columns, and whether a step that does
+        not add over rows may be asked for several settings, whose totals together give
+        each silo's own value.
     allow_row_level : bool or "parties", default False
         Whether a release may have an axis over people; with "parties" only where the
-        parties alone open it, so that the coordinator sees no row.
+        parties alone open it, so that the coordinator sees no row, or where their
+        processes have shares of it and nobody opens it. With False a silo takes no part
+        either in other sums over silos with different columns, unless it allows its own
+        values to be seen.
     allow_roster_change : bool, default False
         Whether the table may be answered about again for another set of parties,
         whatever the columns.
@@ -190,7 +195,7 @@ class Policy:
     def from_file(cls, path: str | Path) -> "Policy":
         """Read a TOML file with the keys at its top or in a table [policy]."""
         try:
-            content = tomllib.loads(Path(path).read_text("utf-8"))
+            content = tomllib.loads(Path(path).read_text("utf-8-sig"))
         except OSError as wrong:
             raise StudyError(
                 f"Cannot read the policy {path}: {wrong.strerror or wrong}."
@@ -251,9 +256,14 @@ class Policy:
         # A total with weights of people that a coordinator chose discloses single rows.
         if self.allow_row_level is not True and _weighs_people(step, chosen):
             raise Refusal("allow_row_level")
+        # Parties that compute have shares of single people's cells.
+        if step.shares_people and not self.allow_row_level:
+            raise Refusal("allow_row_level")
         for declared in step.leaves.values():
             seen = step.verb in ("disclosed", "exchanged")
-            if seen and not self.allow_disclosed:
+            # How many columns a silo has is known of each, and said when it joins.
+            form = step.verb == "disclosed" and declared.counts == "columns"
+            if seen and not (self.allow_disclosed or form):
                 raise Refusal("allow_disclosed")
             if declared.level == "row" and not self._shows(step.verb, to, protection):
                 raise Refusal("allow_row_level")
@@ -282,6 +292,17 @@ class Policy:
         between_two = n_parties == 2 and to == "parties"
         if step.between_two and not between_two and not self.allow_disclosed:
             raise Refusal("allow_disclosed")
+
+    def check_sum_over_columns(self, step: Step) -> None:
+        """Refuse a total over silos with other columns, where no people are shown.
+
+        Each silo adds what it finds of its own columns. So totals over two selections
+        of columns, or over columns in two units, subtract to one silo's own part.
+        """
+        told = any(one.noise is None for one in step.leaves.values())
+        added = step.verb not in ("disclosed", "exchanged")
+        if told and added and not (self.allow_row_level or self.allow_disclosed):
+            raise Refusal("allow_row_level")
 
     def _shows(self, verb: str, to: str, protection: str) -> bool:
         """Whether the opener of a row-level release is allowed to see it."""

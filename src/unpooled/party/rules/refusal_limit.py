@@ -9,7 +9,8 @@ would be enough.
 
 A refusal is counted by its question, so that an honest study that is planned, run and
 resumed meets it once: permuted columns, another step on the same rows or another study
-repeat the verdict and tell nothing new.
+repeat the verdict and tell nothing new. But where a step counts by numbers that a study
+chooses, such as the rows between two edges, other numbers are another question.
 """
 
 import dataclasses
@@ -110,12 +111,30 @@ def question_of(
     if of_table:
         return digest(canonical(["cells", _selected_rows(view)]))
     if depends == "selection":
-        about = _selection(view)
+        chosen = _chosen(header, digests)
+        about = [view, chosen] if chosen else _selection(view)
     elif depends == "view":
         about = view
     else:
         about = [{n: v for n, v in header.items() if n not in _NAMES}, dict(digests)]
     return digest(canonical([rule, about]))
+
+
+def _chosen(header: Mapping[str, Any], digests: Mapping[str, str]) -> dict[str, Any]:
+    """Return the numbers that a step counts by, and that a study chooses.
+
+    Those of its settings, and all of a step that counts what the silo makes of its own
+    columns.
+    """
+    found, asked = dict[str, Any](), header.get("step")
+    with suppress(ReleaseRefusedError, Refusal, AttributeError, TypeError):
+        step = find_step(asked)  # pyright: ignore[reportArgumentType]
+        public = header["public"] if "public" in header else {}
+        counts = step.verb == "kept" and any(d.counts for d in step.declared.values())
+        names = public if counts else {name.split(".")[0] for name in step.settings}
+        for name in sorted(names):
+            found[name] = [public.get(name), digests.get(f"public.{name}", "")]
+    return found
 
 
 def bounds_tried(answered: Iterable[Answered]) -> int:

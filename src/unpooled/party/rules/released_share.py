@@ -8,10 +8,16 @@ table can be solved for, whatever each of the totals is (Dinur and Nissim: from 
 fewer, nearly). The budget is of columns and not of whole tables, so that columns that
 nobody asks about make no room for others.
 
+Answers about some blocks of rows are equations in the cells of these rows alone. So
+products and sums with weights over a selection, and over selections within it, are at
+most the same share of its own cells. Scores of a fold, which are counts for the most
+part, are more numbers than that as a rule: they count for all rows alone.
+
 N is that of all silos. A silo that does not know it takes its own rows, rounded down,
 times the number of silos: for the smallest silo this is at most N, and no total is
-opened without the smallest silo. Silos that follow a study find N in its totals, and in
-one process, where nothing follows unless asked to, the simulation gives it.
+opened without the smallest silo. Silos that follow a study find N in its totals, and
+note it for their next study with the same silos; in one process, where nothing follows
+unless asked to, the simulation gives it.
 
 References
 ----------
@@ -19,15 +25,23 @@ Dinur and Nissim, Revealing information while preserving privacy, PODS 2003.
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, final
 
 from unpooled.party.rules.policy import Policy
 from unpooled.protocol.opened_numbers import Opened
 from unpooled.protocol.refusal import Refusal
 
+# Beside a share that was written when N was known.
+BEFORE_COUNTED = (
+    "Until a study of the same silos has counted all rows, the cells are this silo's "
+    "own rows times the number of silos: where other silos are larger, it refuses at a "
+    "smaller share."
+)
 # Leading binary digits of its rows that a silo's refusal may depend on.
 _DIGITS = 4
+# The version of a table, and some of its blocks.
+Part = tuple[str, frozenset[int]]
 
 
 @final
@@ -48,6 +62,8 @@ class OpenedNumbers:
     def __init__(self) -> None:
         self.total, self.people, self.share = 0.0, 0, 0.0
         self._of_column: dict[str, float] = {}
+        # Products over some blocks, by these and by column.
+        self._of_parts: dict[Part, dict[str, float]] = {}
         self._questions: set[str] = set()
         # The columns of the last round, numbers about each of them that are not yet in
         # `_of_column`, and the most that it has of one of them. The rounds of a fit are
@@ -73,6 +89,37 @@ class OpenedNumbers:
         self.total += record["numbers"]
         self.people += record["people"]
         self.share = max(self.share, record["share"])
+        if columns and (part := record.get("part")):
+            own = self._of_parts.setdefault((part[0], frozenset(part[1])), {})
+            for column in columns:
+                more = record["numbers"] / len(columns)
+                own[column] = own.get(column, 0.0) + more
+
+    def share_of_parts(
+        self,
+        columns: Iterable[str],
+        record: Mapping[str, Any],
+        rows: Callable[[frozenset[int]], int],
+    ) -> float:
+        """Return the largest share of a column's cells in some blocks, likewise.
+
+        Parameters
+        ----------
+        rows : callable
+            Returns how many rows some blocks have.
+        """
+        columns = tuple(columns)
+        if not columns or record["question"] in self._questions:
+            return 0.0
+        table, blocks = record["part"][0], frozenset(record["part"][1])
+        more, largest = record["numbers"] / len(columns), 0.0
+        known = {own: of for (name, own), of in self._of_parts.items() if name == table}
+        for whole in {blocks, *known}:
+            if blocks <= whole:
+                within = [of for own, of in known.items() if own <= whole]
+                most = max(sum(of.get(c, 0.0) for of in within) for c in columns)
+                largest = max(largest, (most + more) / max(rows(whole), 1))
+        return largest
 
     def share_with(
         self, columns: Iterable[str], record: Mapping[str, Any], n_rows: int

@@ -14,6 +14,7 @@ Journal of Computer and System Sciences 22 (1981).
 
 import hashlib
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher
@@ -21,6 +22,7 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import ECB
 
 from unpooled.arrays import Array, Float, Shaped, UInt64
+from unpooled.data.categories import category_code, category_name
 from unpooled.data.table import Table
 
 # Odd numbers that spread the bits of a float64, whose low ones are mostly zero.
@@ -41,6 +43,11 @@ def row_digests(
     label : str
         The column of the label, which counts too; empty where the table has none. A
         label of numbers gives the same digests as a feature of these numbers.
+
+    Notes
+    -----
+    Of a version of the table that had another label: what was a feature and is the
+    label now counts as a feature, and the other way round.
     key : bytes
         At most 64.
     """
@@ -49,14 +56,34 @@ def row_digests(
     # pseudorandom function itself.
     cipher = Cipher(AES(secret), ECB()).encryptor()
     parts = [np.zeros(0, np.uint64)]
-    for block in table.blocks(tuple(columns), [label] if label else []):
-        rows = np.zeros((len(block.X), 2), "<u8")
-        rows[:, 0] = _sums(block.X, columns, key)
+    own, read = table.label or "", [name for name in columns if name != table.label]
+    turned = own in columns
+    extra = [name for name in {own, label} if name and (name == label or turned)]
+    for block in table.blocks(tuple(read), extra):
+        X, names = block.X, read
+        if turned:
+            X = np.column_stack([X, as_feature(block.extra[own])])
+            names = [*read, own]
+        rows = np.zeros((len(X), 2), "<u8")
+        rows[:, 0] = _sums(X, names, key)
         if label:
             cells = label_cells(block.extra[label], key)
             rows[:, 0] += _spread(cells) * np.uint64(_hash(key, label) | 1)
         parts.append(np.frombuffer(cipher.update(rows.tobytes()), "<u8")[::2])
     return np.concatenate(parts)
+
+
+def as_feature(values: Shaped[Array, " n"]) -> Float[Array, " n"]:
+    """Return the cells of a label as a column of numbers or of categories has them."""
+    found = {value: _cell(value) for value in set(values.tolist())}
+    return np.array([found[value] for value in values.tolist()], float)
+
+
+def _cell(value: Any) -> float:
+    name = category_name(value) if isinstance(value, str) else None
+    if name is not None:
+        return category_code(name)
+    return float(value) if isinstance(value, int | float) else np.nan
 
 
 def former_digests(

@@ -12,11 +12,15 @@ own rows of each part: the leverage of a row in a column,
 
     1 / n + (x - mean)² / Σ (x - mean)²
 
-is at most `max_leverage`. Where sums of single classes leave, of which the cut knows no
-more, the rows of each class in a part are judged likewise, in all columns: no row may
-have a value where all others have one and the same. Directions of several columns are
-not judged: of 12 rows of ten columns one always carries some direction. Of these
-`max_feature_ratio` says how many rows all silos together must have.
+is at most `max_leverage`. A rotation of columns, or a prediction, hides none of them:
+its variances and squared residuals over a part are products of what it was made of, so
+the columns in front of it are judged too. Columns that a text derives of others are
+judged in each part as in a table by itself, since few rows that differ there, or have
+another flag, are as many equations for their cells. Where sums of single classes leave,
+of which the cut knows no more, the rows of each class in a part are judged likewise, in
+all columns: no row may have a value where all others have one and the same. Directions
+of several columns are not judged: of 12 rows of ten columns one always carries some
+direction. Of these `max_feature_ratio` says how many rows all silos together must have.
 """
 
 from collections.abc import Sequence
@@ -27,9 +31,12 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from unpooled.arrays import Array, Float, Int
+from unpooled.data.aligned_table import AlignedTable
 from unpooled.data.table import Table
 from unpooled.party.rules.leverage import tells_pairs
+from unpooled.party.rules.leverage_of_products import LeverageOfProducts
 from unpooled.party.rules.policy import Policy
+from unpooled.party.rules.rare_derived import RareDerived
 from unpooled.party.views.view import View
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step
@@ -55,25 +62,47 @@ class RowsOfParts:
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
+        self._derived, self._products = RareDerived(policy), LeverageOfProducts(policy)
         self._known: WeakKeyDictionary[Table, dict[str, _BlockMoments]] = (
             WeakKeyDictionary()
         )
+        # Of a table: the steps, views and parts of derived columns that passed.
+        self._passed: WeakKeyDictionary[Table, set[str]] = WeakKeyDictionary()
 
     def check(self, step: Step, view: View, parts: Sequence[Part]) -> None:
-        """Refuse products of columns of which one row of a part is nearly all.
+        """Refuse sums over a part of which one row, or few, are nearly all of a column.
 
         Parameters
         ----------
         parts : sequence of sequence of int
             The blocks of each part by which answers differ.
         """
-        limit, computed = self._policy.max_leverage, view.computed
-        if limit >= 1.0 or not computed or not tells_pairs(step, len(view.columns)):
+        if (limit := self._policy.max_leverage) >= 1.0:
             return
-        moments = self._moments(view, "")
-        for part in parts:
-            if moments.leverage(part)[computed].max() > limit:
-                raise Refusal("rows_of_parts")
+        pairs = tells_pairs(step, len(view.columns))
+        for one in [*view.mixed, *([view] if pairs else [])]:
+            if computed := one.computed:
+                moments = self._moments(view, one)
+                for part in parts:
+                    if moments.leverage(part)[computed].max() > limit:
+                        raise Refusal("rows_of_parts")
+        for part in parts if view.derived_arguments else ():
+            self._check_derived(step, view, part)
+
+    def _check_derived(self, step: Step, view: View, part: Part) -> None:
+        """Refuse derived columns that would be refused of a part by itself."""
+        passed = self._passed.setdefault(view.table, set())
+        key = f"{step.name} {view.up_to_scale().digest()} {sorted(part)}"
+        rows = np.flatnonzero(np.isin(view.blocks_of_rows, part))
+        if key in passed or not len(rows):
+            return
+        own = view.of_rows(AlignedTable(view.table, rows))
+        try:
+            self._derived.check(own)
+            self._products.check(step, own)
+        except Refusal as broken:
+            raise Refusal("rows_of_parts", f"By {broken.rule}.") from None
+        passed.add(key)
 
     def check_classes(self, view: View, parts: Sequence[Part]) -> None:
         """Refuse products in single classes of which one row of a part is nearly all.
@@ -86,16 +115,23 @@ class RowsOfParts:
         limit, label = self._policy.max_leverage, view.table.label
         if limit >= 1.0 or label is None:
             return
-        moments, limit = self._moments(view, label), max(limit, _OF_CLASS)
-        n_blocks = int(view.blocks_of_rows.max(initial=0)) + 1
-        for first in range(0, len(moments.count), n_blocks):
-            for part in parts:
-                if moments.leverage([first + b for b in part]).max() > limit:
-                    raise Refusal("rows_of_parts")
+        limit, n_blocks = max(limit, _OF_CLASS), int(view.blocks_of_rows.max(initial=0))
+        for one in [*view.mixed, view]:
+            moments = self._moments(view, one, label)
+            for first in range(0, len(moments.count), n_blocks + 1):
+                for part in parts:
+                    if moments.leverage([first + b for b in part]).max() > limit:
+                        raise Refusal("rows_of_parts")
 
-    def _moments(self, view: View, label: str) -> "_BlockMoments":
-        """Return those of each block, or of each class and block in it."""
-        every = view.up_to_scale()
+    def _moments(self, view: View, read: View, label: str = "") -> "_BlockMoments":
+        """Return those of each block of a view, or of each class and block in it.
+
+        Parameters
+        ----------
+        read : View
+            The view, or one of the same rows in front of some of its transforms.
+        """
+        every = read.up_to_scale()
         known = self._known.setdefault(view.table, {})
         if (name := f"{label} {every.digest()}") not in known:
             groups = view.blocks_of_rows.astype(int)

@@ -31,7 +31,7 @@ the rows of each block over all of them, by which selections are judged.
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -40,7 +40,7 @@ from unpooled.arrays import Array, Bool, Float, Int, Shaped, UInt8, UInt64
 from unpooled.data.table import Table
 from unpooled.party.memory.audit_log import AuditLog, Note
 from unpooled.party.rules.policy import Policy
-from unpooled.party.rules.row_digests import label_cells, row_digests
+from unpooled.party.rules.row_digests import as_feature, label_cells, row_digests
 from unpooled.party.rules.rows_of_parts import RowsOfParts
 from unpooled.party.steps.asked_step import AskedStep
 from unpooled.party.views.cut import (
@@ -169,7 +169,7 @@ class TableCuts:
             and (common := {*note["columns"]} & {*now["columns"]})
         ]
         if counted is not None:
-            for q in {p, *(q for q, _ in earlier)}:
+            for q in {p, *(q for q, _ in earlier)} - {0}:
                 # Parts of which this silo has no rows are judged by others.
                 kept = [now["blocks"], *(blocks for p, blocks in earlier if p >= q)]
                 parts = _told_apart(cut, kept)
@@ -202,18 +202,45 @@ class TableCuts:
         view : View
             What a step reads that tells the products of one class from others.
         """
+        self._rows_of_parts.check_classes(view, self.parts(view))
+
+    def parts(self, view: View) -> list[list[int]]:
+        """Return the blocks of each part by which answers about columns differ.
+
+        None of a view of all rows, as its own answer tells no parts.
+        """
         if view.cut is None:
-            return
+            return []
         version, columns = self._selected_in(view), {*view.source_columns}
         kept = [
             view.kept_blocks,
             *(
                 note["blocks"]
                 for note in self._audit_log.state().notes[_SELECTED]
-                if note["version"] == version and columns & {*note["columns"]}
+                if note["version"] == version
+                and note["features"]
+                and columns & {*note["columns"]}
             ),
         ]
-        self._rows_of_parts.check_classes(view, _told_apart(view.cut, kept))
+        return _told_apart(view.cut, kept)
+
+    def part(self, asked: AskedStep) -> list[Any] | None:
+        """Return the version and blocks of a step with products over some of the rows.
+
+        None of other steps, of all rows, and where all silos have the same rows.
+        """
+        now, view = self._selection(asked), asked.view
+        if now is None or not isinstance(view, View) or not view.left_out:
+            return None
+        assert view.cut is not None
+        if not now["features"]:
+            return None
+        return None if view.cut.shared else [now["version"], now["blocks"]]
+
+    def n_of_blocks(self, table: Table, blocks: Iterable[int]) -> int:
+        """Return the rows of some blocks over all silos, which these have counted."""
+        counted = self._rows.get(self._version_of(table), ())
+        return sum(counted[block] for block in blocks if block < len(counted))
 
     def notes(self, asked: AskedStep) -> list[Note]:
         """Return what the log must say of the blocks before an answer leaves.
@@ -261,16 +288,24 @@ class TableCuts:
             raise Refusal("shared_blocks")
 
     def _selection(self, asked: AskedStep) -> dict[str, Any] | None:
-        """Return the note of a release over pairs of features of some blocks."""
+        """Return the note of a release over pairs of features of some blocks.
+
+        Or, with 0 features, of sums over columns that are other functions of the
+        table's, whose rows are judged in the parts by which any two answers differ.
+        """
         view, leaves = asked.view, asked.step.leaves.values()
+        if not isinstance(view, View) or view.cut is None:
+            return None
         pairs = any(declared.pairs_features for declared in leaves)
-        if not pairs or not isinstance(view, View) or view.cut is None:
+        sums = any(one.noise is None and not one.counts for one in leaves)
+        computed = sums and not view.cut.shared and view.computed
+        if not pairs and not computed:
             return None
         return {
             "version": self._selected_in(view),
             "blocks": list(view.kept_blocks),
             "columns": sorted(view.source_columns),
-            "features": len(view.columns),
+            "features": len(view.columns) if pairs else 0,
         }
 
     def _selected_in(self, view: View) -> str | int:
@@ -287,30 +322,46 @@ class TableCuts:
         if table is not self._table:
             self._cuts.clear()
         if most not in self._cuts:
-            columns = tuple(name for name in table.columns if name != table.ids)
-            digests = row_digests(table, columns, table.label or "", self._key)
-            note = self._note_of(table, digests)
+            note, digests = self._note_of(table)
             blocks = self._blocks(table, digests, note, most)
             self._table, self._cuts[most] = table, (Cut(blocks), note)
         return self._cuts[most]
 
-    def _note_of(self, table: Table, digests: UInt64[Array, " n"]) -> dict[str, Any]:
-        """Return the note of the version: label, rows of a block, and its parts."""
+    def _note_of(self, table: Table) -> tuple[dict[str, Any], UInt64[Array, " n"]]:
+        """Return the note of the version, and the digests of the table's rows.
+
+        The note has the label, the rows of a block and the version's parts. What was
+        cut by another label is known by the digests of that time.
+        """
         notes = self._audit_log.state().notes[_CUT]
+        of_label = {own: self._digests(table, own) for own in {table.label or ""}}
         for note in sorted(notes, key=lambda note: -_n_rows(note["parts"])):
-            known = _n_rows(note["parts"])
+            label, known = note["label"], _n_rows(note["parts"])
+            if label and label not in {*table.columns, table.label}:
+                label = table.label or ""
+            if label not in of_label:
+                of_label[label] = self._digests(table, label)
+            digests = of_label[label]
             if known > len(digests) or self._parts(digests, note["parts"]) is None:
                 continue
             if known == len(digests):
-                return note
+                return note, digests
             added = [len(digests) - known, self._version(digests[known:])]
-            return {**note, "parts": [*note["parts"], added]}
-        return {
+            return {**note, "parts": [*note["parts"], added]}, digests
+        digests = of_label[table.label or ""]
+        note = {
             "label": table.label or "",
             "fewest": [self._policy.min_rows, self._policy.min_rows_per_class],
             "alone": False,
             "parts": [[len(digests), self._version(digests)]],
         }
+        return note, digests
+
+    def _digests(self, table: Table, label: str) -> UInt64[Array, " n"]:
+        """Return the digests of a table's rows, with any of its columns for label."""
+        every = [*table.columns, *([table.label] if table.label else [])]
+        columns = [name for name in every if name not in (label, table.ids)]
+        return row_digests(table, columns, label, self._key)
 
     def _parts(
         self, digests: UInt64[Array, " n"], parts: Sequence[Any]
@@ -340,9 +391,10 @@ class TableCuts:
         classes = _classes(table, note["label"], fewest_of_class, self._key)
         if classes is None:
             classes, fewest_of_class = np.zeros(len(digests), int), 0
-        rare = _rare_rows(table, fewest)
+        rare = _rare_rows(table, note["label"], fewest)
         # Notes of earlier versions of the library do not say so: their cut stays.
-        flags = None if note.get("alone", True) else _flags(table)
+        label = note["label"]
+        flags = None if note.get("alone", True) else _flags(table, label)
         blocks, start = np.zeros(len(digests), np.uint8), 0
         for n, version in note["parts"]:
             part = slice(start, start + n)
@@ -381,15 +433,22 @@ def _classes(
     return classes.astype(int)
 
 
-def _rare_rows(table: Table, fewest: int) -> Bool[Array, "n q"]:
+def _rare_rows(table: Table, label: str, fewest: int) -> Bool[Array, "n q"]:
     """Return, for each column with rare cells, which rows have them.
 
     A cell is rare where it was observed and nearly all are missing, or the reverse, or
     where nearly all rows have one other value. A row with it that a selection has
     without the others would be alone in what it has of the column.
+
+    Parameters
+    ----------
+    label : str
+        That of the cut, which is no such column, whichever the table has now.
     """
-    blocks = [block.X for block in table.blocks(table.columns)]
-    first, usual = blocks[0][: 2 * fewest + 1], np.full(len(table.columns), np.nan)
+    every = [*table.columns, *([table.label] if table.label else [])]
+    names = [name for name in every if name != label]
+    blocks = [np.column_stack(cells) for _, cells in _cells(table, names, label)]
+    first, usual = blocks[0][: 2 * fewest + 1], np.full(len(names), np.nan)
     for j, column in enumerate(first.T):
         # A value that all but a few rows have is the most frequent one of the first.
         values, counts = np.unique(column, return_counts=True)
@@ -401,17 +460,19 @@ def _rare_rows(table: Table, fewest: int) -> Bool[Array, "n q"]:
     return np.concatenate([~_same(X[:, few], usual[few]) for X in blocks])
 
 
-def _flags(table: Table) -> Bool[Array, "n q"]:
+def _flags(table: Table, label: str) -> Bool[Array, "n q"]:
     """Return which rows have values that few have, two at least.
 
     Of columns with few different values, each of these; of other columns, whether the
     cell is missing, has a value, or another value than most rows have, such as a dose
-    of those who got any. Whichever column is the label.
+    of those who got any. Whichever column is the label, and whichever was when they
+    were cut first.
     """
     names = sorted({*table.columns, *filter(None, [table.label])})
+    coded = {*table.categorical, *_text_label(table)} - {label}
     counts = [Counter[object]() for _ in names]
     usual = dict[str, object]()
-    for start, columns in _cells(table, names):
+    for start, columns in _cells(table, names, label):
         for name, of_column, cells in zip(names, counts, columns, strict=True):
             there = cells[cells == cells]
             of_column[_MISSING] += len(cells) - len(there)
@@ -419,7 +480,7 @@ def _flags(table: Table) -> Bool[Array, "n q"]:
                 of_column[_OTHER] += int(np.count_nonzero(there != usual[name]))
                 continue
             # Of a column of measurements a few cells are enough to see that it is one.
-            limit = _MOST_NAMES if name in table.categorical else _MOST_VALUES
+            limit = _MOST_NAMES if name in coded else _MOST_VALUES
             values, sizes = np.unique(there[:_SAMPLE], return_counts=True)
             if len(values) <= limit:
                 values, sizes = np.unique(there, return_counts=True)
@@ -441,7 +502,7 @@ def _flags(table: Table) -> Bool[Array, "n q"]:
     found = sorted(found, key=lambda one: (one[0], one[1], str(one[2])))[:_MOST_FLAGS]
     read = sorted({name for _, name, _ in found})
     flags = np.zeros((n, len(found)), bool)
-    for start, columns in _cells(table, read) if read else ():
+    for start, columns in _cells(table, read, label) if read else ():
         cells_of = dict(zip(read, columns, strict=True))
         for j, (_, name, value) in enumerate(found):
             cells, rows = cells_of[name], slice(start, start + len(cells_of[name]))
@@ -455,22 +516,36 @@ def _flags(table: Table) -> Bool[Array, "n q"]:
 
 
 def _cells(
-    table: Table, names: Sequence[str]
+    table: Table, names: Sequence[str], label: str
 ) -> Iterator[tuple[int, list[Shaped[Array, " n"]]]]:
-    """Yield the first row of each block, and its cells by column; NaN where missing."""
-    label = [table.label] if table.label in names and table.label else []
-    features = [name for name in names if name not in label]
-    for block in table.blocks(features, label):
+    """Yield the first row of each block, and its cells by column; NaN where missing.
+
+    A label is read as it is, if the table was cut by it, and otherwise as a feature.
+    """
+    extra = [name for name in names if name in (label, table.label)]
+    features = [name for name in names if name not in extra]
+    for block in table.blocks(features, extra):
         cells = dict(zip(features, block.X.T, strict=True))
-        for name in label:
+        for name in extra:
             values = block.extra[name]
-            if values.dtype.kind not in "fiub":
+            if name != label:
+                values = as_feature(values)
+            elif values.dtype.kind not in "fiub":
                 made = [np.nan if v is None or v != v else v for v in values.tolist()]
                 numbers = all(isinstance(v, int | float) for v in made)
                 texts = [v if v != v else str(v) for v in made]
                 values = np.array(made, float) if numbers else np.array(texts, object)
             cells[name] = values
         yield block.start, [cells[name] for name in names]
+
+
+def _text_label(table: Table) -> set[str]:
+    """Return the label where it is text, which as a feature would be categories."""
+    if not table.label:
+        return set()
+    blocks = table.blocks((), [table.label])
+    values = (value for block in blocks for value in block.extra[table.label].tolist())
+    return {table.label} if any(isinstance(v, str) for v in values) else set()
 
 
 def _same(X: Float[Array, "n p"], usual: Float[Array, " p"]) -> Bool[Array, "n p"]:

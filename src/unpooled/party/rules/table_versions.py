@@ -216,9 +216,9 @@ class TableVersions:
         place, name, _ = self._find(table)
         if (name, other) not in self._changes:
             version = self._audit_log.state().tables[other]
-            gone = not set(version.columns) <= set(table.columns)
-            # Another column may be the label now, which is another table.
-            if gone or version.label not in ("", table.label):
+            # What was a column may be the label now, and the other way round.
+            had = {*version.columns, version.label} - {""}
+            if not had <= {*table.columns, table.label}:
                 self._changes[name, other] = None
             else:
                 before = self._rows_of(other, version)

@@ -8,18 +8,25 @@ unlike that of rows as they are, and from the rows that the step itself multipli
     block by block   products G of all rows so far, and those rows whose leverage
                      w' G^-1 w is above the limit, a few; further rows can only lower it
     at the end       a row that is still above it: refused
+    of folds         Σ over all rows - Σ over some: in each part by which selections
+                     differ no row has nearly the whole weight
+
+A part has few rows of a silo. Directions are not judged there, as of 12 rows with ten
+columns one always carries some direction; but where one has nearly the whole weight,
+the sum over the part is this row's record, whatever the columns are.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, final
 
 import numpy as np
 
-from unpooled.arrays import Array, Float
+from unpooled.arrays import Array, Float, Int
 from unpooled.linalg.leverage import largest_leverage, row_squares
 from unpooled.protocol.declaration import Weighed, totals_of
 from unpooled.protocol.refusal import Refusal
+from unpooled.protocol.shared_blocks import MOST_BLOCKS
 from unpooled.protocol.step import Step
 
 # Ratio of eigenvalues below which products of rows do not tell leverages.
@@ -87,6 +94,47 @@ class WeightedRows:
                 refused = len(one.alone) > 0
             if refused:
                 raise Refusal("weighted_rows")
+
+
+def check_parts(
+    step: Step, limit: float, parts: Iterable[tuple[Int[Array, "..."], Found]]
+) -> None:
+    """Refuse where one row of a part has nearly the whole weight of a sum over it.
+
+    Parameters
+    ----------
+    step : Step
+        Whose sums are of rows with weights.
+    limit : float
+        Largest share of a row, below 1.
+    parts : iterable of (array, mapping)
+        What the step returned of some rows, and the number of the part that each of
+        them is in, or all of them.
+    """
+    shares = dict[tuple[str, int], tuple[Array, Array]]()
+    for numbers, found in parts:
+        for key, rows, _ in _sets(found):
+            # An intercept's column, a one, has the weights, of which a sum of products
+            # has the roots.
+            power = 2 if step.declared[key[0]].symmetric else 1
+            own = (
+                np.abs(rows[:, :: found[key[0]].period or rows.shape[1] or 1]) ** power
+            )
+            if key not in shares:
+                nothing = np.zeros((MOST_BLOCKS, own.shape[1]))
+                shares[key] = nothing, nothing.copy()
+            (largest, total), at = shares[key], np.broadcast_to(numbers, len(rows))
+            np.maximum.at(largest, at, own)
+            np.add.at(total, at, own)
+    for largest, total in shares.values():
+        # What is beyond the range of numbers is no share.
+        if not (np.isfinite(total) & (largest <= limit * total)).all():
+            raise Refusal("weighted_rows")
+
+
+def rows_weighed(found: Found) -> set[int]:
+    """Return how many rows the sets of a step's arrays have."""
+    return {len(rows) for _, rows, _ in _sets(found)}
 
 
 @final

@@ -85,7 +85,7 @@ class SiloFile:
         Columns that no study may read, such as those that hold free text.
     categorical : tuple of str
         Columns of categories, such as text: see `open_source`.
-    missing : mapping of str to list of float
+    missing : mapping of str to list of float and str
         Per column, the cell values that mean missing.
     plausible : mapping of str to list of float
         Per column, the smallest and largest plausible value: with a cell outside, the
@@ -122,7 +122,7 @@ class SiloFile:
     columns: tuple[str, ...] | None
     exclude: tuple[str, ...]
     categorical: tuple[str, ...]
-    missing: Mapping[str, list[float]]
+    missing: Mapping[str, list[float | str]]
     plausible: Mapping[str, list[float]]
     block_mb: float | int | None
     format: Mapping[str, str]
@@ -171,7 +171,7 @@ class SiloFile:
             exclude=own.names("exclude") or (),
             categorical=own.names("categorical") or (),
             missing=own.codes("missing"),
-            plausible=own.codes("plausible"),
+            plausible=own.ranges("plausible"),
             block_mb=own.number("block_mb"),
             format=format_keys(own),
             rows=filter_keys(own),

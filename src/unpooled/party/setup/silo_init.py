@@ -60,7 +60,7 @@ class SiloConfig:
     ----------
     name, source : str
         As in `SiloFile`; a relative path starts at the working directory.
-    label, ids, partition, columns, missing, approval, format
+    label, ids, partition, columns, exclude, categorical, missing, approval, format
         As in `SiloFile`.
     policy : Path or None
         A file of rules to copy; the defaults when None.
@@ -72,7 +72,9 @@ class SiloConfig:
     label: str | None = None
     ids: str | None = None
     columns: Sequence[str] | None = None
-    missing: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    exclude: Sequence[str] | None = None
+    categorical: Sequence[str] | None = None
+    missing: Mapping[str, Sequence[float | str]] = field(default_factory=dict)
     policy: Path | None = None
     approval: str = "none"
     partition: str = "rows"
@@ -87,10 +89,11 @@ class SiloConfig:
                 lines.append((key, toml_text(value)))
         if self.partition != "rows":
             lines.append(("partition", toml_text(self.partition)))
-        if self.columns is not None:
-            lines.append(("columns", f"[{', '.join(map(toml_text, self.columns))}]"))
+        for key in ("columns", "exclude", "categorical"):
+            if (names := getattr(self, key)) is not None:
+                lines.append((key, _listed(names)))
         if self.missing:
-            codes = [f"{toml_text(c)} = {list(v)}" for c, v in self.missing.items()]
+            codes = [f"{toml_text(c)} = {_listed(v)}" for c, v in self.missing.items()]
             lines.append(("missing", f"{{ {', '.join(codes)} }}"))
         lines += [(key, toml_text(value)) for key, value in self.format.items()]
         lines += [
@@ -102,6 +105,12 @@ class SiloConfig:
             ("approval", toml_text(self.approval)),
         ]
         return "\n".join(["[silo]", *(f"{k} = {v}" for k, v in lines), ""])
+
+
+def _listed(values: Sequence[float | str]) -> str:
+    """Return numbers and texts as TOML writes a list of them."""
+    each = [toml_text(v) if isinstance(v, str) else repr(v) for v in values]
+    return f"[{', '.join(each)}]"
 
 
 def init_silo(local: Path, config: SiloConfig) -> Path:
@@ -136,13 +145,15 @@ def init_silo(local: Path, config: SiloConfig) -> Path:
         label=config.label,
         ids=config.ids,
         columns=config.columns,
+        exclude=config.exclude,
+        categorical=config.categorical,
         missing=config.missing,
         **config.format,
     )
     rules = _POLICY
     if config.policy is not None:
         Policy.from_file(config.policy)
-        rules = config.policy.read_text("utf-8")
+        rules = config.policy.read_text("utf-8-sig")
     local.mkdir(parents=True, exist_ok=True)
     (local / "policy.toml").write_text(rules, "utf-8")
     key = local / "identity.key"

@@ -1,14 +1,14 @@
 """Running a step on a silo's rows: block by block and added, or on all of them."""
 
 import importlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from unpooled.arrays import Array
-from unpooled.party.rules.weighted_rows import WeightedRows
+from unpooled.arrays import Array, Int
+from unpooled.party.rules.weighted_rows import WeightedRows, rows_weighed
 from unpooled.party.views.view import View
 from unpooled.protocol.step import Step, find_step
 
@@ -31,7 +31,8 @@ def run_step(
     own : mapping of str to object
         Passed by name where the step reads it: "kept", the silo's kept arrays,
         "inbox", those of its neighbours, "party", its name, "columns", the names of the
-        columns, and "dictionary", the names of its categories by their codes.
+        columns, "coded", those of them that hold categories, and "dictionary", the
+        names of its categories by their codes.
     judge : WeightedRows, optional
         Is shown the rows of a step that weighs them.
     """
@@ -66,6 +67,44 @@ def run_again(
         return
     for block in _of_blocks(step, view, label):
         yield step.function(**block, **public)
+
+
+def run_on_parts(
+    step: Step,
+    view: View,
+    label: str | None,
+    public: Mapping[str, Any],
+    parts: Sequence[Sequence[int]],
+) -> Iterator[tuple[Int[Array, "..."], Mapping[str, Any]]]:
+    """Yield what a step that weighs rows makes of parts of all rows, rows included.
+
+    Beside it comes the number of the part: of each of the rows that are included, or
+    of all of them.
+
+    Parameters
+    ----------
+    view : View
+        Of some blocks of rows.
+    parts : sequence of sequence of int
+        The blocks of each part, whether they are in the view or not.
+    """
+    part_of = np.zeros(sum(map(len, parts)), int)
+    for number, blocks in enumerate(parts):
+        part_of[list(blocks)] = number
+    own = part_of[view.blocks_of_rows]
+    extra = [] if label is None else [label]
+    for block in view.of_all_rows().blocks(extra):
+        X, y = block.X, block.extra.get(label or "")
+        numbers = own[block.start : block.start + len(X)]
+        found = step.function(**_of_rows(step, view, X, y), **public)
+        if rows_weighed(found) == {len(X)}:
+            yield numbers, found
+            continue
+        # Rows of some classes may be left out.
+        for number in np.unique(numbers):
+            some = numbers == number
+            of_part = _of_rows(step, view, X[some], None if y is None else y[some])
+            yield number, step.function(**of_part, **public)
 
 
 def _judged(step: Step, judge: WeightedRows, **given: Any) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The views that a session reads: made once, and their transforms checked."""
 
-from typing import final
+from collections.abc import Mapping, Sequence
+from typing import Any, final
 
 from unpooled.arrays import Array
 from unpooled.data.table import Table
@@ -19,7 +20,9 @@ from unpooled.protocol.declaration import Declared
 from unpooled.protocol.message import digest
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.request import Request
+from unpooled.protocol.step import find_step
 from unpooled.protocol.view_operations import split_address
+from unpooled.protocol.widened_columns import KEPT_AS, widened_columns
 
 
 @final
@@ -42,6 +45,8 @@ class SessionViews:
         As the silo declared it.
     cut : callable
         Returns the blocks of a table's rows on a row partition.
+    planned : bool
+        Whether requests are those of a plan, for which nothing was fitted.
 
     Attributes
     ----------
@@ -58,10 +63,12 @@ class SessionViews:
         study: StudyMemory,
         partition: str,
         cut: FindCut,
+        *,
+        planned: bool,
     ) -> None:
         self.party, self.partition = party, partition
         self.origins = Origins()
-        self._table, self._study = table, study
+        self._table, self._study, self._planned = table, study, planned
         self._cut = cut if partition == "rows" else shared_by_all
         self._of_fit = KeptStore()
         self._views: dict[str, View] = {}
@@ -70,6 +77,36 @@ class SessionViews:
     def totals_cache(self) -> TotalsCache:
         """Cached totals of steps that only read rows that were appended."""
         return self._study.totals_cache
+
+    def own_columns(
+        self, records: Sequence[Mapping[str, Any]]
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the silo's columns, and those of them that hold categories.
+
+        Parameters
+        ----------
+        records : sequence of mapping
+            The operations of a view as they travel. On a column partition the columns
+            are those behind them, which no other silo names.
+        """
+        columns, coded = self._table.columns, self._table.categorical
+        if self.partition == "rows":
+            return columns, coded
+        for record in records:
+            if record["operation"] == "select":
+                known = set(columns)
+                columns = tuple(name for name in record["columns"] if name in known)
+            elif record["operation"] == "derive":
+                step = find_step(record["step"])
+                if step.widens:
+                    kept = self.kept(str(record.get("kept_of", "")))
+                    made = kept[KEPT_AS[step.widens]]
+                    pairs = widened_columns(step.widens, columns, made.tolist())
+                    columns = tuple(name for name, _ in pairs)
+                # Of categories an encoder makes numbers.
+                stay = step.by_column in ("missing", "indicator")
+                coded = coded if stay else ()
+        return columns, tuple(name for name in columns if name in coded)
 
     def of(self, request: Request) -> View:
         """Return the view of a request."""
@@ -82,6 +119,7 @@ class SessionViews:
                     self.kept,
                     self.partition,
                     self._cut,
+                    planned=self._planned,
                 )
             except LookupError as unknown:
                 raise Refusal("unknown_columns") from unknown

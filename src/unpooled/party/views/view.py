@@ -38,6 +38,11 @@ from unpooled.protocol.view_operations import (
     numbers_kept,
     view_digest,
 )
+from unpooled.protocol.widened_columns import (
+    KEPT_AS,
+    planned_columns,
+    widened_columns,
+)
 
 # Stands for what was done to a column before it was filled from other columns.
 _BY_PATTERN = "by pattern"
@@ -90,6 +95,8 @@ class _Transform:
         The columns in front of it, those of them that it reads, and those behind it.
     made : tuple of str
         The columns that it makes.
+    sources : tuple of int
+        Of a transform by column, the places in `read` of what these are made of.
     """
 
     operation: Derive
@@ -97,11 +104,14 @@ class _Transform:
     before: tuple[str, ...]
     read: tuple[str, ...]
     columns: tuple[str, ...]
+    made: tuple[str, ...]
+    sources: tuple[int, ...]
 
     @property
-    def made(self) -> tuple[str, ...]:
-        """The columns that it makes."""
-        return self.operation.columns or self.read
+    def pairs(self) -> list[tuple[str, str]]:
+        """What it reads, of a transform by column, with what it makes of it."""
+        read = [self.read[place] for place in self.sources]
+        return list(zip(read, self.made, strict=True))
 
 
 @final
@@ -122,6 +132,8 @@ class View:
     cut : callable, optional
         Returns the blocks of the table's rows, of which operations keep some; asked
         for only where they do. By default the cut that all silos share.
+    planned : bool, default False
+        Whether nothing was fitted yet that the operations name, as in a plan.
 
     Attributes
     ----------
@@ -155,8 +167,11 @@ class View:
         kept: FindKept = nothing_kept,
         partition: str = "rows",
         cut: FindCut = shared_by_all,
+        *,
+        planned: bool = False,
     ) -> None:
         self._kept, self._partition, self._find_cut = kept, partition, cut
+        self._planned = planned
         self.whole, self.complete_in = table, list[str]()
         self._complete = [o for o in operations if isinstance(o, Complete)]
         if self._complete:
@@ -197,10 +212,16 @@ class View:
             if step.by_pattern and (touched | filled) & set(read):
                 raise Refusal("derived_order")
             changed = touched if step.by_column != "missing" else filled
-            changed.update(operation.columns or read)
+            made, sources = operation.columns or read, tuple(range(len(read)))
             self.columns = self._made(operation, before)
+            if step.widens:
+                made, sources = self._widened(operation, step, before)
+                self.columns = made
+            changed.update(made)
             _check_arguments(step, operation, len(read))
-            self._stages.append(_Transform(operation, step, before, read, self.columns))
+            self._stages.append(
+                _Transform(operation, step, before, read, self.columns, made, sources)
+            )
         self._derived = [one for one in self._stages if isinstance(one, _Transform)]
 
     @property
@@ -252,6 +273,21 @@ class View:
         return tuple(column for column in self.source_columns if column in met)
 
     @property
+    def indicated(self) -> set[str]:
+        """The source columns of which columns tell which cells are missing."""
+        found = set[str]()
+        for one, origins in zip(self._derived, self._origins, strict=False):
+            if one.step.by_column == "indicator":
+                # Where columns stay beside their indicators, these have other names.
+                places = [
+                    place
+                    for place, (name, made) in zip(one.sources, one.pairs, strict=True)
+                    if not one.step.widens or name != made
+                ]
+                found |= {origins[place] for place in places if origins[place]}
+        return found
+
+    @property
     def mixes(self) -> bool:
         """Whether a transform in the chain makes a column of several."""
         return not all(one.step.by_column for one in self._derived)
@@ -284,7 +320,7 @@ class View:
     def of_rows(self, some: AlignedTable) -> "View":
         """Return a view of some of the silo's rows alone, transformed as here."""
         chain = [Select(self.source_columns), *self._operations]
-        view = View(some, chain, self._kept, self._partition)
+        view = View(some, chain, self._kept, self._partition, planned=self._planned)
         view.fill_as(self.filled_as)
         # Complete rows are none that are held.
         if self.held is not None and not self.complete_in:
@@ -372,14 +408,24 @@ class View:
         for one in self._derived:
             step, stay = one.step, plain & set(one.operation.left(one.before))
             fills = step.by_pattern or step.by_column in ("missing", "indicator")
-            if fills or (step.affine and step.by_column):
-                pairs = zip(one.read, one.made, strict=True)
-                stay |= {made for name, made in pairs if name in plain}
+            tells = bool(step.widens) and not step.settings
+            if fills or tells or (step.affine and step.by_column):
+                stay |= {made for name, made in one.pairs if name in plain}
             elif not step.settings and plain.issuperset(one.read):
                 if any(taken.counts == "groups" for taken in step.takes.values()):
                     stay |= set(one.made)
             plain = stay
         return [j for j, name in enumerate(self.columns) if name not in plain]
+
+    @cached_property
+    def mixed(self) -> list["View"]:
+        """Views of all rows in front of transforms that make a column of several."""
+        return [
+            self._of_all_rows(self._operations[:place])
+            for place, one in enumerate(self._stages)
+            if isinstance(one, _Transform)
+            and not (one.step.by_column or one.step.of_source)
+        ]
 
     @property
     def is_by_columns(self) -> bool:
@@ -395,9 +441,12 @@ class View:
             if not one.step.by_column:
                 mixed = self._derived[: number + 1]
                 return [column, *found, *(each.operation.as_json() for each in mixed)]
-            place = one.made.index(column)
+            name, place = column, one.sources[one.made.index(column)]
             column = one.read[place]
-            if not one.step.affine:
+            if one.step.widens:
+                # Others are made of the same column, and it may pass as it is.
+                found += [[one.step.name, name]] if name != column else []
+            elif not one.step.affine:
                 found.append([one.step.name, _own(one.operation, place)])
         return [column, *found]
 
@@ -413,10 +462,16 @@ class View:
             kept.append(self._operations[place])
         return self._of_all_rows([*kept, *self._complete])
 
+    def of_all_rows(self) -> "View":
+        """Return a view of all rows of the table, transformed as here."""
+        return self._of_all_rows(self._operations)
+
     def _of_all_rows(self, operations: Sequence[Operation]) -> "View":
         """Return a view of all rows after some operations, filled as this one is."""
         chain = [Select(self.source_columns), *operations]
-        view = View(self.table, chain, self._kept, self._partition)
+        view = View(
+            self.table, chain, self._kept, self._partition, planned=self._planned
+        )
         view.fill_as(self.filled_as)
         view.hold(self.held)
         return view
@@ -465,6 +520,25 @@ class View:
         if len(set(made)) != len(made):
             raise LookupError("unknown_columns")
         return made
+
+    def _widened(
+        self, operation: Derive, step: Step, before: tuple[str, ...]
+    ) -> tuple[tuple[str, ...], tuple[int, ...]]:
+        """Return the columns that a transform of a silo's own makes, and of which."""
+        try:
+            made = self._kept(operation.kept_of)[KEPT_AS[step.widens]]
+        except Refusal:
+            if not self._planned:
+                raise
+            coded = set(self.table.categorical)
+            made = planned_columns(step.widens, before, coded)
+        if len(made) != len(before):
+            raise Refusal("nothing_kept")
+        pairs = widened_columns(step.widens, before, made.tolist())
+        names = tuple(name for name, _ in pairs)
+        if not names or len(set(names)) != len(names):
+            raise LookupError("unknown_columns")
+        return names, tuple(place for _, place in pairs)
 
     def _known(self, columns: tuple[str, ...], operation: Select) -> tuple[str, ...]:
         wanted = operation.columns
@@ -579,7 +653,9 @@ class View:
                 origins = {c: origins[c] for c in one.columns}
                 continue
             found.append([origins[name] for name in one.read])
-            before = found[-1] if one.step.by_column else [""] * len(one.made)
+            before = [""] * len(one.made)
+            if one.step.by_column:
+                before = [found[-1][place] for place in one.sources]
             left = {n: origins[n] for n in one.operation.left(one.before)}
             origins = left | dict(zip(one.made, before, strict=True))
         return [*found, list(origins.values())]
@@ -602,6 +678,8 @@ class View:
                     found[source] = Filling(False, _BY_PATTERN, value, name)
             if step.by_column in (False, "indicator") or not any(origins):
                 continue  # what is mixed has no missing cells
+            if step.widens:
+                continue  # a missing category is one, and numbers pass as they are
             values = self._of_nothing(one)
             for place, source in enumerate(origins):
                 if not source:
@@ -624,27 +702,36 @@ class View:
         """Return settings by source column: of the view's transforms, and of a step.
 
         Each with the transforms that stand before. After transforms that mix columns
-        they are about all source columns.
+        they are about all source columns, and those of a transform that mixes columns
+        itself about all that it reads.
         """
         derived = [one.operation for one in self._derived]
         steps = [*(one.step for one in self._derived), step]
-        if not any(map(is_by_column, steps)):
+        if not (is_by_column(step) or any(one.settings for one in steps[:-1])):
             return []
         found = list[tuple[Step, tuple[str, ...], Any]]()
         arguments = [*(o.public for o in derived), public]
+        every = tuple(sorted(self.source_columns))
         for number, origins in enumerate(self._origins):
             one = steps[number]
-            if not is_by_column(one):
-                continue
             before = [o.as_json() for o in derived[:number]]
-            arrays = [np.asarray(arguments[number][name]) for name in one.settings]
+            read = tuple(sorted(set(origins))) if all(origins) else every
+            if not is_by_column(one):
+                if one.settings and number < len(derived):
+                    own = [arguments[number][name] for name in one.settings]
+                    found.append((one, read, [before, own]))
+                continue
+            found_in: Any = arguments[number]
+            if "kept" in one.reads:
+                found_in = self._kept(derived[number].kept_of)
+            arrays = [np.asarray(found_in[name]) for name in one.settings]
             for place, source in enumerate(origins):
                 if source:
                     own = [array[..., place].tolist() for array in arrays]
                     found.append((one, (source,), [before, own]))
             if not all(origins):
-                every = [array.tolist() for array in arrays]
-                found.append((one, tuple(sorted(self.source_columns)), [before, every]))
+                whole = [array.tolist() for array in arrays]
+                found.append((one, every, [before, whole]))
         return found
 
     def _of_nothing(self, one: _Transform) -> Float[Array, " p"]:
@@ -678,7 +765,12 @@ class IdColumn:
 
 
 def is_by_column(step: Step) -> bool:
-    """Whether the settings of a step are arrays with a last axis over columns."""
+    """Whether the settings of a step are arrays with a last axis over columns.
+
+    Those of a transform that reads what the silo kept are such arrays that it kept.
+    """
+    if step.verb == "derived" and "kept" in step.reads:
+        return bool(step.settings)
     axes = [step.takes[n].axes.split() for n in step.settings if n in step.takes]
     return bool(axes) and all(letters[-1:] == ["p"] for letters in axes)
 
@@ -687,8 +779,7 @@ def _codes_in(one: _Transform, coded: set[str]) -> Iterable[str]:
     """Return which columns of a transform hold codes: those made of such columns."""
     if one.step.by_column != "missing":
         return ()
-    pairs = zip(one.read, one.made, strict=True)
-    return [made for name, made in pairs if name in coded]
+    return [made for name, made in one.pairs if name in coded]
 
 
 def _texts(names: Any) -> list[str]:
@@ -757,7 +848,7 @@ def _applied(
     step, public = one.step, dict(one.operation.public)
     if "kept" in step.reads:
         public["kept"] = kept(one.operation.kept_of)
-    fills = step.by_column in (True, "missing")
+    fills = step.by_column in (True, "missing") and not step.widens
     stays = np.array(stay) if fills else np.zeros(0)
     for block in blocks:
         with np.errstate(all="ignore"):

@@ -1,0 +1,163 @@
+"""Attacks on one person by which cells are missing, in two studies.
+
+All people who lack one test lack another one too, but for one person. Sums over the
+rows that lack a test, or that have it, come from an indicator of missing cells, from
+pairwise correlations and from complete rows; two of them subtract to that person.
+"""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+
+import unpooled as up
+from unpooled.arrays import Array
+from unpooled.errors import ReleaseRefusedError
+
+OTHERS, PERSON, OPEN = ["age", "pressure"], 50, {"max_leverage": 1.0}
+
+
+def tables(n_more: int = 1) -> dict[str, pd.DataFrame]:
+    """Tables of which twenty rows lack both tests, and some of b the later one."""
+    rng = np.random.default_rng(0)
+    made = {}
+    for name in "abc":
+        made[name] = pd.DataFrame(
+            {
+                "test": rng.normal(5, 1, 150).round(2),
+                "later": rng.normal(5, 1, 150).round(2),
+                "age": rng.integers(20, 90, 150).astype(float),
+                "pressure": rng.normal(120, 15, 150).round(),
+            }
+        )
+        made[name].loc[:19, ["test", "later"]] = np.nan
+    made["b"].loc[PERSON : PERSON + n_more - 1, "later"] = np.nan
+    return made
+
+
+RECORD = tables()["b"].loc[PERSON, OTHERS].tolist()
+WHOLE = pd.concat(tables().values())[OTHERS].sum().to_numpy()
+
+
+def by_indicator(here: up.Federation, test: str) -> Array:
+    """Return the sums of the others over the rows that lack a test."""
+    view = here.select([test, *OTHERS])
+    imputer = up.SimpleImputer(add_indicator=True)
+    transformer = up.make_column_transformer(
+        (imputer, [test]), remainder="passthrough"
+    ).fit(view)
+    model = up.PCA().fit(transformer.transform(view))
+    N, mean = model.n_samples_, model.mean_
+    S = (N - 1) * model.get_covariance() + N * np.outer(mean, mean)
+    names = list(transformer.get_feature_names_out())
+    lacks = names.index(f"missingindicator_{test}")
+    return S[lacks, [names.index(name) for name in OTHERS]]
+
+
+def over_pairs(view: up.Federation) -> tuple[up.Correlation, Array]:
+    """Return pairwise correlations, and sums of columns over the rows with others."""
+    opened, honest = dict[str, Array](), view.coordinator.run_step
+
+    def run_step(call: Any) -> dict[str, Any]:
+        found = honest(call)
+        opened.update(found)
+        return found
+
+    view.coordinator.run_step = run_step
+    try:
+        model = up.Correlation(missing="pairwise").fit(view)
+    finally:
+        view.coordinator.run_step = honest
+    return model, opened["sums"] + model.n_pairs_ * model.mean_[:, None]
+
+
+def by_pairs(here: up.Federation, test: str) -> Array:
+    """Return the same from the moments of pairs, as the coordinator opens them."""
+    _, sums = over_pairs(here.select([test, *OTHERS]))
+    return WHOLE - sums[1:, 0]
+
+
+def by_complete_rows(here: up.Federation, test: str) -> Array:
+    """Return the same from the means of complete rows."""
+    model = up.Correlation().fit(here.select([test, *OTHERS]))
+    return WHOLE - model.n_samples_ * model.mean_[1:]
+
+
+WAYS = {
+    "an indicator": by_indicator,
+    "pairs": by_pairs,
+    "complete rows": by_complete_rows,
+}
+PAIRS = [(a, b) for a in WAYS for b in WAYS if (a, b) != ("complete rows",) * 2]
+
+
+def difference(here: up.Federation, first: str, second: str) -> Array:
+    before = WAYS[first](here, "test")
+    return WAYS[second](here, "later") - before
+
+
+@pytest.mark.thinned(3)
+@pytest.mark.parametrize("follow", [False, True])
+@pytest.mark.parametrize(("first", "second"), PAIRS)
+def test_who_lacks_one_test_alone_is_not_a_difference(first, second, follow):
+    with pytest.raises(ReleaseRefusedError) as refused:
+        difference(up.simulate(tables(), follow=follow), first, second)
+    assert (refused.value.party, refused.value.rule) == ("b", "max_leverage")
+
+
+@pytest.mark.parametrize(("first", "second"), PAIRS)
+def test_control_without_a_limit_it_is(first, second):
+    here = up.simulate(tables(), policy=OPEN)
+    assert_allclose(difference(here, first, second), RECORD, atol=1e-6)
+
+
+@pytest.mark.parametrize(("first", "second"), PAIRS)
+def test_who_lack_one_test_alone_may_be_three(first, second):
+    difference(up.simulate(tables(3), follow=True), first, second)
+
+
+def test_complete_rows_are_compared_by_their_own_rule():
+    """However few rows lack a cell, complete rows alone are answered about."""
+    data = {name: table.loc[PERSON - 1 :] for name, table in tables().items()}
+    here = up.simulate(data, follow=True)
+    by_complete_rows(here, "later")
+    up.Correlation().fit(here.select(["later", "test", "age"]))
+    with pytest.raises(ReleaseRefusedError, match="min_changed_rows"):
+        by_complete_rows(here, "test")
+
+
+# --- a cell that is missing as the third factor ---------------------------------------
+
+
+def treated(alone: bool = True) -> dict[str, pd.DataFrame]:
+    """Tables in which one person of b, or many, is treated and lacks the test."""
+    made = tables(20)
+    for table in made.values():
+        rng = np.random.default_rng(1)
+        table["treated"] = (rng.random(150) < 0.3).astype(float)
+        if alone:
+            table.loc[table["test"].isna(), "treated"] = 0.0
+    made["b"].loc[PERSON - 45, "treated"] = 1.0
+    return made
+
+
+def ages_of_treated(here: up.Federation) -> float:
+    """Return the ages of the treated, less of those who have the test."""
+    derived = up.DerivedColumns({"age_if_treated": "treated * age"})
+    view = derived.fit(here).transform(here).select(["age_if_treated", "test"])
+    _, sums = over_pairs(view)
+    return float(sums[0, 0] - sums[0, 1])
+
+
+def test_the_only_one_of_the_treated_without_the_test_is_no_difference():
+    with pytest.raises(ReleaseRefusedError) as refused:
+        ages_of_treated(up.simulate(treated(), follow=True))
+    assert (refused.value.party, refused.value.rule) == ("b", "derived_rows")
+    ages_of_treated(up.simulate(treated(alone=False), follow=True))
+
+
+def test_control_without_a_limit_it_is_the_persons_age():
+    found = ages_of_treated(up.simulate(treated(), policy=OPEN))
+    assert_allclose(found, treated()["b"].loc[PERSON - 45, "age"], atol=1e-6)
