@@ -104,6 +104,22 @@ def test_robust_errors_are_the_sandwich(family):
         assert_allclose(ours.coef_se_, oracle.bse.iloc[1:], **CLOSE)
 
 
+@pytest.mark.parametrize(
+    ("offset", "message"),
+    [
+        (
+            "log(exposure)",
+            r"columns 'a', .*DerivedColumns\(\{'log_time': 'log\(time\)'",
+        ),
+        ("y", "a column other than the response"),
+    ],
+)
+def test_what_is_no_column_for_an_offset_is_refused(offset, message):
+    X = made("poisson").assign(exposure=1.0)
+    with pytest.raises(DataError, match=message):
+        up.GLM("poisson", offset=offset).fit(silos(X), "y")
+
+
 def test_an_offset_is_added_to_the_linear_predictor():
     X = made("poisson").assign(exposure=np.linspace(-1.0, 1.0, 240))
     Z = sm.add_constant(X[list("abc")])

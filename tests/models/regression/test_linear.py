@@ -91,6 +91,10 @@ def test_equals_statsmodels(cov_type, sizes):
     assert_allclose(ours.intercept_p_value_, oracle.pvalues["const"], rtol=1e-7)
     wanted = oracle.conf_int(0.1).to_numpy() / np.asarray(scale)[:, None]
     assert_allclose(ours.conf_int(0.1), wanted, rtol=1e-8)
+    for level in (0.95, 95, 0.0, -0.05):
+        # The level in the place of its complement gave intervals at 5 %.
+        with pytest.raises(DataError, match="one less the level"):
+            ours.conf_int(level)
     for name, value in {
         "r2_": oracle.rsquared,
         "adjusted_r2_": oracle.rsquared_adj,
@@ -171,7 +175,9 @@ def test_cross_validation_equals_scikit_learn_on_the_same_folds():
     ("y", "change", "sentence"),
     [
         (None, {}, "Name the column that is predicted"),
-        ("nobody", {}, "name one of the columns"),
+        ("nobody", {}, "no column 'nobody'"),
+        ("Y", {}, "view that is fitted has no column 'Y'. Did you mean 'y' for 'Y'"),
+        (["a", "y"], {}, "name one of the columns 'a', 'b'"),
         ("y", {"d": lambda X: 2 * X.a - X.c}, "is a linear combination of"),
         ("y", {"d": 1.0}, "'d' has no variance"),
     ],
@@ -213,6 +219,13 @@ def test_results_have_every_number():
     assert table["column"].tolist() == ["intercept", "a", "b", "c"]
     assert_allclose(table["coefficient"][1:], ours.coef_)
     assert_allclose(table[["low", "high"]], ours.conf_int())
+    p = theirs(made())[0].f_pvalue
+    fit = ours.summary().to_frame("goodness_of_fit").set_index("measure")["value"]
+    assert_allclose(fit["p of the F test"], p, rtol=1e-6)
+    assert p < 0.001
+    assert "The F test, that all coefficients are 0, has p < 0.001." in str(
+        ours.summary()
+    )
 
 
 def test_any_split_gives_the_same_answer():
@@ -234,6 +247,12 @@ def test_a_pipeline_with_a_scaler_predicts_the_same():
         make_pipeline(*steps).fit(silos(X), "nobody")
     model = make_pipeline(*steps).fit(silos(X), "y")
     assert model[-1].r2_ == pytest.approx(theirs(X)[0].rsquared)
+    # Of centred columns the intercept is 0, and not the rounding error that it is.
+    coefficients = model[-1].summary().to_frame("coefficients").set_index("column")
+    assert coefficients.loc["intercept", ["coefficient", "statistic"]].tolist() == [
+        0,
+        0,
+    ]
 
 
 def test_columns_are_chosen_behind_a_choice_of_complete_rows():

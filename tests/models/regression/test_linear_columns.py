@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 
 import unpooled as up
 from command_line import call
+from line_fields import fields
 from party_views import chosen
 from unpooled.errors import DataError, ReleaseRefusedError, StudyError
 from unpooled.models.regression.linear_columns import (
@@ -167,11 +168,7 @@ def test_what_leaves_is_what_the_docstring_says():
     federation = by_columns(made())
     planned = up.plan(up.LinearRegression(), federation, "y")
     up.LinearRegression().fit(federation, "y")
-    left = [
-        (line.step, line.name, line.shape, line.visibility)
-        for line in federation.ledger
-        if line.direction == "out"
-    ]
+    left = fields(federation.ledger, "step name shape visibility", direction="out")
     shares = "r2 residual intercept intercept_variance condition".split()
     assert left == [
         ("linear.local_image", "image", (N, 16), "veiled"),
@@ -182,8 +179,9 @@ def test_what_leaves_is_what_the_docstring_says():
         ("linear.local_products", "mean", (), "veiled"),
         *[("linear.own_coefficients", name, (), "summed") for name in shares],
     ]
-    out = [line for line in planned.releases if line.direction == "out"]
-    assert [(x.step, x.name, x.shape, x.visibility) for x in out] == left
+    assert left == fields(
+        planned.releases, "step name shape visibility", direction="out"
+    )
 
 
 def test_who_has_predictions_and_coefficients():
@@ -223,7 +221,7 @@ def test_files_keep_what_the_coordinator_has(tmp_path):
         (up.LinearRegression(), {"f": 1.0}, "y", "constant or collinear"),
         (up.LinearRegression(), {"f": lambda X: X.a + X.d}, "y", "collinear"),
         (up.LinearRegression(), {"f": np.nan}, "y", "Missing|missing"),
-        (up.LinearRegression(), {}, "z", "name one of the columns"),
+        (up.LinearRegression(), {}, "z", "no column 'z'"),
         (up.LinearRegression(), {}, None, "Name the column"),
         (up.LinearRegression(cov_type="cluster"), {}, "y", "knows the clusters"),
         (up.LinearRegression(site_effects=True), {}, "y", "site_effects"),
@@ -283,19 +281,16 @@ def test_robust_errors_leave_what_the_docstring_says():
     model = up.LinearRegression(cov_type="HC0")
     planned = up.plan(model, federation, "y")
     model.fit(federation, "y")
-    left = [
-        (line.step, line.name, line.shape, line.visibility)
-        for line in federation.ledger
-        if line.direction == "out"
-    ]
+    left = fields(federation.ledger, "step name shape visibility", direction="out")
     assert left[-4:] == [
         ("linear.local_residual_products", "products", (16, 16), "veiled"),
         ("linear.local_residual_products", "weighted", (16,), "veiled"),
         ("linear.own_robust_errors", "intercept_variance", (), "summed"),
         ("linear.own_robust_errors", "wald", (), "summed"),
     ]
-    out = [line for line in planned.releases if line.direction == "out"]
-    assert [(x.step, x.name, x.shape, x.visibility) for x in out] == left
+    assert left == fields(
+        planned.releases, "step name shape visibility", direction="out"
+    )
 
 
 def test_residuals_cannot_be_solved_for_from_their_products():
@@ -374,11 +369,9 @@ def test_a_score_opens_predictions_for_the_silos_alone():
     model = up.LinearRegression().fit(federation, "y")
     before = len(list(federation.ledger))
     model.score(federation)
-    left = [
-        (line.step, line.name, line.shape, line.visibility)
-        for line in list(federation.ledger)[before:]
-        if line.direction == "out"
-    ]
+    left = fields(
+        federation.ledger[before:], "step name shape visibility", direction="out"
+    )
     assert left == [
         ("linear.local_predictions", "predictions", (N,), "veiled"),
         ("linear.local_score_squares", "residual", (), "veiled"),

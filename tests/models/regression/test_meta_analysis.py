@@ -75,6 +75,8 @@ def test_equals_statsmodels(family, follow):
             theta[:, j], error[:, j] ** 2, method_re="dl"
         ).conf_int(use_t=False)
         assert_allclose(found.conf_int("fixed")[j], normal[0], rtol=1e-6)
+        with pytest.raises(DataError, match="one less the level"):
+            found.conf_int("fixed", alpha=0.95)
         if one.tau2 < 0.0:
             # There statsmodels goes on with it; here it is 0, as the paper has it.
             assert found.tau2_[j] == 0.0

@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 
 from unpooled.arrays import Array, Float, Int
+from unpooled.data.columns import listing
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.moments import scatter
@@ -121,9 +122,16 @@ def _check_sizes(sizes: Int[Array, " g"]) -> None:
         )
 
 
-def products_of(scores: Float[Array, "n m"]) -> Weighed:
-    """Return the products of rows' or clusters' scores, added over all of them."""
-    return Weighed(scatter(scores, np.zeros(scores.shape[1])), (scores,))
+def products_of(scores: Float[Array, "n m"], n_columns: int | None = None) -> Weighed:
+    """Return the products of rows' or clusters' scores, added over all of them.
+
+    Parameters
+    ----------
+    n_columns : int, optional
+        Those of each class, where there are several.
+    """
+    products = scatter(scores, np.zeros(scores.shape[1]))
+    return Weighed(products, (scores,), period=n_columns)
 
 
 def check_clusters(
@@ -160,7 +168,7 @@ def check_clusters(
     if not isinstance(clusters, str) or clusters not in federation.feature_names:
         raise DataError(
             f"clusters={clusters!r}: name one of the columns "
-            f"{', '.join(federation.feature_names)}."
+            f"{listing(federation.feature_names)}."
         )
     return clusters
 

@@ -77,7 +77,7 @@ class Family:
     def between(
         self, y: Float[Array, " n"], mu: Float[Array, " n"]
     ) -> Float[Array, " n"]:
-        """Return the means at which a search takes its first step.
+        """Return the means whose working residuals a search takes its first step by.
 
         With a logarithmic link a step from far too small means leads to far too large
         ones. From half way to the responses it leads near the end; a response of 0
@@ -182,8 +182,10 @@ class WorkingRows:
     y, mu : (n,) arrays
         Responses and their means.
     about : (n,) array
-        Means at which gradient and information are taken: `mu`, or at the start of a
-        search those of `Family.between`.
+        Means at which working residuals are taken: `mu`, or at the start of a search
+        those of `Family.between`. Weights are those at `mu` all the same: if they
+        depended on the responses, the information would be sums of products of three
+        columns, of which one person may be all.
     """
 
     family: Family
@@ -194,21 +196,20 @@ class WorkingRows:
 
     def sums(self) -> dict[str, Any]:
         """Return gradient, expected information and deviance, added over the rows."""
-        sets = [self]
+        residuals = [self._residuals()]
         if self.about is not self.mu:
-            # Rows are judged by the weights at the model's means as well: deviance and
-            # chi-squared are about these.
-            sets.append(replace(self, about=self.mu))
-        residuals = [one._residuals() for one in sets]
-        weighed = [one._weighed() for one in sets]
-        products = [rows.T @ rows for rows in weighed]
+            # Rows are judged at the model's means as well: deviance and chi-squared are
+            # about these.
+            residuals.append(replace(self, about=self.mu)._residuals())
+        weighed = self._weighed()
+        products = weighed.T @ weighed
         deviance = self.family.deviance(self.y, self.mu).sum()
         pearson = ratio((self.y - self.mu) ** 2, self.family.variance(self.mu)).sum()
         return {
             "gradient": Weighed(
                 self.Z.T @ residuals[0], tuple(r[:, None] for r in residuals)
             ),
-            "information": Weighed(products[0], tuple(weighed), tuple(products)),
+            "information": Weighed(products, (weighed,), (products,)),
             "deviance": np.array(deviance),
             "pearson": np.array(pearson),
             "saturated": np.array(_saturated(self.family.name, self.y)),
@@ -219,17 +220,17 @@ class WorkingRows:
         return self.Z * self._residuals()[:, None]
 
     def _weighed(self) -> Float[Array, "n m"]:
-        return self.Z * np.sqrt(self.family.weights(self.about))[:, None]
+        return self.Z * np.sqrt(self.family.weights(self.mu))[:, None]
 
     def _residuals(self) -> Float[Array, " n"]:
         """Return working responses less linear predictors, times their weights."""
         family, about = self.family, self.about
-        slope, variance = family.slope(about), family.variance(about)
-        residuals = ratio(slope * (self.y - about), variance)
         if about is self.mu:
-            return residuals
+            slope, variance = family.slope(about), family.variance(about)
+            return ratio(slope * (self.y - about), variance)
         moved = family.predictor(about) - family.predictor(self.mu)
-        return residuals + family.weights(about) * moved
+        further = ratio(self.y - about, family.slope(about))
+        return family.weights(self.mu) * (moved + further)
 
 
 def _exponential(eta: Float[Array, " n"]) -> Float[Array, " n"]:

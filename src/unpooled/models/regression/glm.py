@@ -12,10 +12,6 @@ in a round after the last (`site_effects.py`).
 
 Predictors are standardised inside the silos, so that columns may differ by ten orders
 of magnitude. Coefficients, errors and tests are of the columns as they are.
-
-References
-----------
-McCullagh and Nelder, Generalized linear models, 2nd edition, Chapman and Hall, 1989.
 """
 
 from collections.abc import Mapping
@@ -165,7 +161,7 @@ def _rows(
 
 @final
 @dataclass(eq=False, repr=False)
-class GLM(RegressorMixin, Inference, FederatedEstimator):
+class GLM(newton.Searched, RegressorMixin, Inference, FederatedEstimator):
     """Generalised linear model over a federation: the pooled answer.
 
     Parameters
@@ -257,12 +253,12 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
     Released, as totals only: N and the column sums; the sums of squares about the
     means; in each round of the search the p + 1 numbers of the gradient, the (p + 1) ×
     (p + 1) information matrix, the deviance, Pearson's chi-squared, and one number of
-    the response alone; of "poisson" and "gamma" the first gradient and information are
-    at means half way to the responses. With "HC0" or "HC1" the products of the rows'
-    scores, as many numbers again, with "cluster" those of the clusters' scores and the
-    number of clusters. With `site_effects` the same of the p coefficients, without the
-    intercept. Never released: a row, a residual, any silo's own sums, or its own
-    intercept.
+    the response alone; of "poisson" and "gamma" the first gradient is of working
+    residuals half way to the responses, with weights that depend on no response. With
+    "HC0" or "HC1" the products of the rows' scores, as many numbers again, with
+    "cluster" those of the clusters' scores and the number of clusters. With
+    `site_effects` the same of the p coefficients, without the intercept. Never
+    released: a row, a residual, any silo's own sums, or its own intercept.
 
     With `site_effects` a view of predictions has each silo's own intercept in it, on
     all rows of the silos of the fit; folds and splits of them are refused, and an array
@@ -274,6 +270,11 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
     See Also
     --------
     statsmodels.api.GLM : its twin on pooled rows, with a constant.
+
+    References
+    ----------
+    McCullagh and Nelder, Generalized linear models, 2nd edition, Chapman and Hall,
+    1989.
     """
 
     _computed = ("log_likelihood_", "aic_", "bic_")
@@ -304,8 +305,10 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
             if self.cov_type == "nonrobust"
             else f" and robust standard errors ({self.cov_type})"
         )
+        # As the names are written: both are persons'.
+        proper = self.family.replace("poisson", "Poisson").replace("gauss", "Gauss")
         return Citation(
-            f"A generalised linear model of the {self.family} family with "
+            f"A generalised linear model of the {proper} family with "
             f"{FAMILIES[self.family].link} link"
             f"{', an intercept for each silo' * self.site_effects}{robust} was fitted "
             f"by maximum likelihood.",
@@ -336,7 +339,8 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
             "family": self.family,
             "offset": self.offset is not None,
         }
-        found = self._search(view, common, roles, float(mean[-1]))
+        near = self._start_near(mean[:p], scale[:p])
+        found = self._search(view, common, roles, float(mean[-1]), near)
         if own:
             self.coef_ = found.parameters / scale[:p]
         else:
@@ -345,6 +349,10 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
         self.n_iter_, self.n_samples_ = found.n_iter, N
         self.predictors_, self.response_ = roles.predictors, roles.response
         self._set_goodness(found, N, k)
+        if self.offset is None:
+            self.null_deviance_ = found.first.deviance
+            if near is not None:
+                self.null_deviance_ = self._null_deviance(view, float(mean[-1]))
         # The last round: products of the rows' scores, where they are asked for.
         steps = local_score_products, local_cluster_products
         if own:
@@ -368,9 +376,14 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
             self.kept_ = view.kept_here
 
     def _search(
-        self, view: Federation, common: dict[str, Any], roles: Roles, mean: float
+        self,
+        view: Federation,
+        common: dict[str, Any],
+        roles: Roles,
+        mean: float,
+        near: Float[Array, "q l"] | None,
     ) -> newton.Maximum:
-        """Return the maximum of the likelihood."""
+        """Return the maximum of the likelihood, from the null model or near a fit."""
         kind, names = FAMILIES[self.family], roles.predictors
         first, step = local_start, local_working
         if self.site_effects:
@@ -386,13 +399,16 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
             )
 
         start = np.zeros(common["width"])
-        if not (self.site_effects or view.coordinator.planned):
+        if near is not None:
+            start = near[0]
+        elif not (self.site_effects or view.coordinator.planned):
             start[0] = _intercept_alone(kind, mean)
+        from_null = near is None and kind.link == "log"
         return newton.maximised(
             view,
             partial(evaluate, step),
             start,
-            evaluate_start=partial(evaluate, first) if kind.link == "log" else None,
+            evaluate_start=partial(evaluate, first) if from_null else None,
             penalty=None,
             tol=self.tol,
             max_iter=self.max_iter,
@@ -411,8 +427,6 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
         """Set deviance, dispersion, log-likelihood and information criteria."""
         kind, totals = FAMILIES[self.family], found.last.further
         self.deviance_ = found.last.deviance
-        if self.offset is None:
-            self.null_deviance_ = found.first.deviance
         self.dispersion_ = totals["pearson"] / (N - k) if kind.has_dispersion else 1.0
         at_fit = log_likelihood(
             self.family, self.deviance_, totals["saturated"], N, self.dispersion_
@@ -475,16 +489,17 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
                 "A score is of one intercept. With site_effects judge the predictions "
                 "by unpooled.metrics, such as r2_score."
             )
-        kind = FAMILIES[self.family]
         if not isinstance(X, Federation):
+            kind = FAMILIES[self.family]
             y = check_array(y, ensure_2d=False, dtype="float64")
             fitted = kind.deviance(y, self.predict(X)).sum()
             return float(
                 1.0 - fitted / kind.deviance(y, np.full_like(y, y.mean())).sum()
             )
         check_is_fitted(self)
-        view = check_federation(self, X).select(self._roles.columns)
-        with view.calling(self, "score"):
+        whole = check_federation(self, X)
+        with whole.calling(self, "score"):
+            view = whole.select(self._roles.columns)
             shared: dict[str, Any] = {"family": self.family, "offset": False}
             totals = view.sum(
                 local_deviance,
@@ -492,14 +507,23 @@ class GLM(RegressorMixin, Inference, FederatedEstimator):
                 intercept=float(self.intercept_),
                 **shared,
             )
-            eta = _intercept_alone(kind, float(totals["total"] / totals["count"]))
-            null = view.sum(
-                local_deviance,
-                coef=np.zeros_like(self.coef_),
-                intercept=eta,
-                **shared,
-            )
-        return float(1.0 - totals["deviance"] / null["deviance"])
+            mean = float(totals["total"] / totals["count"])
+            null = self._null_deviance(view, mean)
+        return float(1.0 - totals["deviance"] / null)
+
+    def _null_deviance(self, view: Federation, mean: float) -> float:
+        """Return the deviance of the rows from their mean response; one round."""
+        eta = 0.0
+        if not view.coordinator.planned:
+            eta = _intercept_alone(FAMILIES[self.family], mean)
+        totals = view.sum(
+            local_deviance,
+            coef=np.zeros_like(self.coef_),
+            intercept=eta,
+            family=self.family,
+            offset=False,
+        )
+        return float(totals["deviance"])
 
     @property
     def _roles(self) -> Roles:
@@ -515,10 +539,17 @@ def standardisation(
     """
     N, mean = moments.pooled_mean(view)
     squares = view.sum(local_spread, mean=mean)["squares"]
+    return N, mean, scales(squares, mean, N)
+
+
+def scales(
+    squares: Float[Array, " p"], mean: Float[Array, " p"], N: int
+) -> Float[Array, " p"]:
+    """Return standard deviations, or 1 for constant columns."""
     scale = np.sqrt(np.maximum(squares, 0.0) / N)
     # Of a constant column the deviations are rounding errors of its mean.
     constant = scale <= 64 * np.finfo(float).eps * np.abs(mean)
-    return N, mean, np.where(constant, 1.0, scale)
+    return np.where(constant, 1.0, scale)
 
 
 def _intercept_alone(family: Family, mean: float) -> float:

@@ -28,6 +28,7 @@ from unpooled.ledger.notebook import pandas_if_installed
 from unpooled.linalg.generalized_eigen import solved
 from unpooled.linalg.settled import by_nearness, settled
 from unpooled.models.base import input_names
+from unpooled.models.parameter_checks import check_alpha
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -165,7 +166,7 @@ class Inference:
             )
         return getattr(self, name)
 
-    def conf_int(self, alpha: float = 0.05) -> "pd.DataFrame":
+    def conf_int(self, alpha: float | int = 0.05) -> "pd.DataFrame":
         """Return confidence intervals of the intercept and the coefficients.
 
         Parameters
@@ -186,8 +187,7 @@ class Inference:
         """
         pd = pandas_if_installed()
 
-        if not 0.0 < alpha < 1.0:
-            raise DataError(f"alpha={alpha!r} must lie between 0 and 1.")
+        check_alpha(alpha)
         half = self.half_widths(alpha)
         values = side_by_side(self, "coef_", "intercept_")
         low, high = values - half, values + half
@@ -212,10 +212,16 @@ class Inference:
         return float(scipy.stats.t.ppf(1.0 - alpha / 2.0, self.dof_)) * errors
 
 
+def reference_class(model: Any) -> int:
+    """Return the place of the class that a model's results compare others with."""
+    reference = getattr(model, "reference", None)
+    return 0 if reference is None else model.classes_.tolist().index(reference)
+
+
 def against_class(
-    model: Any, place: int
-) -> tuple[Float[Array, "d l"], Float[Array, "d l"]]:
-    """Return coefficients of the other classes against one, and standard errors.
+    model: Any, place: int, alpha: float
+) -> dict[str, Float[Array, " l"]]:
+    """Return coefficients of the other classes against one, with tests and intervals.
 
     Parameters
     ----------
@@ -223,11 +229,14 @@ def against_class(
         A fitted `LogisticRegression` with standard errors.
     place : int
         The class that the others are compared with.
+    alpha : float
+        One less the level of the intervals.
 
     Returns
     -------
-    values, errors : (c - 1, l) arrays
-        By class, without this one; of each the intercept and then the coefficients.
+    dict of str to (l,) array
+        "coefficient", "standard_error", "z", "p", "low" and "high", by class without
+        this one; of each the intercept and then the coefficients.
     """
     values = side_by_side(model, "coef_", "intercept_")
     q, width = values.shape
@@ -236,7 +245,18 @@ def against_class(
     D = np.delete(D - D[place], place, axis=0)
     M = np.kron(D, np.eye(width))
     variances = np.einsum("ij,jk,ik->i", M, model.covariance_, M)
-    return D @ values, np.sqrt(np.maximum(variances, 0.0)).reshape(len(D), width)
+    values, errors = (D @ values).ravel(), np.sqrt(np.maximum(variances, 0.0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        z = values / errors
+    half = -float(scipy.stats.norm.ppf(alpha / 2.0)) * errors
+    return {
+        "coefficient": values,
+        "standard_error": errors,
+        "z": z,
+        "p": 2.0 * scipy.stats.norm.sf(np.abs(z)),
+        "low": values - half,
+        "high": values + half,
+    }
 
 
 def has_intercept(model: Any) -> bool:

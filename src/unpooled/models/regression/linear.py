@@ -11,11 +11,6 @@ S is the cross-product matrix of predictors and response about their means; with
 site_effects about each silo's own means, and in a last round each silo keeps its own
 intercept (`site_effects.py`). Where parties have other columns of the same people, see
 `linear_columns.py`.
-
-References
-----------
-Hoerl and Kennard, Ridge regression: biased estimation for nonorthogonal problems,
-Technometrics 12 (1970).
 """
 
 from collections.abc import Mapping
@@ -37,7 +32,7 @@ from unpooled.models.base import FederatedEstimator, check_federation, described
 from unpooled.models.metrics.predictions import predicted_apart
 from unpooled.models.metrics.regression import check_response, r2_score
 from unpooled.models.moments import pooled_mean, pooled_scatter
-from unpooled.models.parameter_checks import check_choice
+from unpooled.models.parameter_checks import check_choice, is_number
 from unpooled.models.regression import linear_columns
 from unpooled.models.regression.clusters import check_clusters, score_products
 from unpooled.models.regression.glm import (
@@ -463,6 +458,13 @@ class LinearRegression(LeastSquares, Inference):
     See Also
     --------
     sklearn.linear_model.LinearRegression, statsmodels.api.OLS : twins on pooled rows.
+
+    References
+    ----------
+    Seber and Lee, Linear regression analysis, 2nd edition, Wiley, 2003.
+
+    MacKinnon and White, Some heteroskedasticity-consistent covariance matrix estimators
+    with improved finite sample properties, Journal of Econometrics 29 (1985).
     """
 
     _subject = "Linear regression over all silos, by ordinary least squares"
@@ -669,6 +671,11 @@ class Ridge(LeastSquares):
     See Also
     --------
     sklearn.linear_model.Ridge : its twin on pooled rows.
+
+    References
+    ----------
+    Hoerl and Kennard, Ridge regression: biased estimation for nonorthogonal problems,
+    Technometrics 12 (1970).
     """
 
     _subject = "Ridge regression over all silos: least squares with a penalty"
@@ -690,8 +697,7 @@ class Ridge(LeastSquares):
 
     def _fit(self, federation: Federation, y: Any) -> None:
         alpha = self.alpha
-        number = isinstance(alpha, int | float | np.number)
-        if not number or isinstance(alpha, bool) or not 0.0 < alpha < np.inf:
+        if not is_number(alpha) or not 0.0 < alpha < np.inf:
             raise DataError(
                 f"alpha={alpha!r} must be a number above 0; without a penalty there is "
                 f"LinearRegression."

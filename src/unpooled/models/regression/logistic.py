@@ -2,10 +2,11 @@
 
     round 1    the names and sizes of the classes:
                `unpooled.models.discriminant.classes`
-    rounds 2   N and column sums, then sums of squares about the means: the scale of
-    and 3      each column
-    rounds 4,  silos <── scales, coefficients ── silos ── gradient, information and
-    5, ...     deviance of their rows, added ───────────────────────────> next step
+    rounds 2   N and column sums, then products of the deviations from the means: the
+    and 3      scale of each column, and the information where all coefficients are 0
+    round 4    the gradient there
+    rounds 5,  silos <── scales, coefficients ── silos ── gradient, information and
+    6, ...     deviance of their rows, added ───────────────────────────> next step
     last       with cov_type "HC0" or "HC1": the products of each row's score, added
 
 With site_effects the silos evaluate at their own most likely intercepts, and keep them
@@ -13,25 +14,21 @@ in a round after the last (`site_effects.py`).
 
 The search has a decision function for each class but the first. `coef_` has those of
 scikit-learn: of two classes the one, of more one for each class, which add up to 0.
-
-References
-----------
-Agresti, Categorical data analysis, 3rd edition, Wiley, 2013, chapters 5 and 8.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
-import scipy.stats
 from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array, Float, Int, Shaped
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.ledger.notebook import pandas_if_installed
+from unpooled.linalg.moments import scatter
 from unpooled.linalg.settled import product
 from unpooled.models import moments
 from unpooled.models.discriminant import classes
@@ -45,8 +42,8 @@ from unpooled.models.discriminant.classes import (
 )
 from unpooled.models.linear_classifier import LinearClassifier, linear_steps
 from unpooled.models.metrics.predictions import predicted
-from unpooled.models.moments import complete
-from unpooled.models.parameter_checks import check_choice
+from unpooled.models.moments import MEAN, PRODUCTS, complete, pooled_mean
+from unpooled.models.parameter_checks import check_choice, is_number
 from unpooled.models.regression import newton
 from unpooled.models.regression.clusters import (
     RELEASED,
@@ -56,19 +53,24 @@ from unpooled.models.regression.clusters import (
     score_products,
     split_clusters,
 )
-from unpooled.models.regression.glm import local_spread, standardisation
+from unpooled.models.regression.glm import local_spread, scales, standardisation
 from unpooled.models.regression.inference import (
     COVARIANCE_TYPES,
     Inference,
     against_class,
     in_units,
     parameter_names,
+    reference_class,
     unstandardised,
 )
 from unpooled.models.regression.multinomial import (
     CLASS_ARGUMENTS,
+    CLASS_EVALUATED,
+    CLASS_GRADIENT,
     ClassArguments,
     MultinomialRows,
+    information_at_shares,
+    information_of,
 )
 from unpooled.models.regression.regression_results import regression_exhibits
 from unpooled.models.regression.site_effects import (
@@ -84,7 +86,7 @@ from unpooled.models.regression.site_effects import (
     own_class_intercepts,
     probable_in_silo,
 )
-from unpooled.protocol.step import Step, summed
+from unpooled.protocol.step import Step, release, summed
 from unpooled.results.citations import Citation
 
 if TYPE_CHECKING:
@@ -98,15 +100,22 @@ _IN_SILO = {
 }
 # As many times the rounds has a search by gradients.
 _MORE = 4
+# Gradients of a search that begins near its end; rarely six of them are too few.
+_NEAR = 8
 
 
 @summed(
-    takes=CLASS_ARGUMENTS,
-    gradient=newton.GRADIENT,
-    information=newton.INFORMATION,
-    deviance=newton.DEVIANCE,
-    own=OWN_SIZES,
+    takes={"mean": MEAN},
+    products=release("p p", symmetric=True, meaning=PRODUCTS),
 )
+def local_products(
+    X: Float[Array, "n p"], *, mean: Float[Array, " p"]
+) -> dict[str, Any]:
+    """Add products of deviations from the means of all rows."""
+    return {"products": scatter(complete(X), mean)}
+
+
+@summed(takes=CLASS_ARGUMENTS, **CLASS_EVALUATED)
 def local_working(
     X: Float[Array, "n p"], y: Shaped[Array, " n"], *, at: ClassArguments
 ) -> dict[str, Any]:
@@ -114,12 +123,7 @@ def local_working(
     return _rows(X, y, at).sums()
 
 
-@summed(
-    takes=CLASS_ARGUMENTS,
-    gradient=newton.GRADIENT,
-    deviance=newton.DEVIANCE,
-    own=OWN_SIZES,
-)
+@summed(takes=CLASS_ARGUMENTS, **CLASS_GRADIENT)
 def local_gradient(
     X: Float[Array, "n p"], y: Shaped[Array, " n"], *, at: ClassArguments
 ) -> dict[str, Any]:
@@ -133,7 +137,8 @@ def local_score_products(
 ) -> dict[str, Any]:
     """Add the products of this silo's rows' scores."""
     rows = _rows(X, y, at)
-    return {"products": products_of(rows.scores()), "own": rows.sizes}
+    products = products_of(rows.scores(), rows.Z.shape[1])
+    return {"products": products, "own": rows.sizes}
 
 
 @summed(takes=CLASS_ARGUMENTS, own=OWN_SIZES, **RELEASED)
@@ -213,6 +218,12 @@ class _Search:
             start[:, 0] = np.log(self.count[1:] / self.count[0])
         return start.ravel()
 
+    def start_at(self, functions: Float[Array, "q l"]) -> Float[Array, " m"]:
+        """Return the parameters of one decision function, or of one for each class."""
+        if len(functions) > self.k:
+            functions = functions[1:] - functions[0]
+        return functions.ravel()
+
     def parameter_names(self) -> list[str]:
         """Return names of the parameters, for errors."""
         columns = self.federation.feature_names
@@ -235,6 +246,7 @@ class _Search:
             "classes": self.names,
             "count": self.count,
             "width": len(theta),
+            "n_pairs": self.k * (self.k + 1) // 2,
             "theta": self.of_functions(theta).copy(),
         }
 
@@ -242,12 +254,34 @@ class _Search:
         """Return the log-likelihood at some parameters, in one round."""
         totals = self.federation.sum(step, **self.at(theta))
         information, deviance = totals.get("information"), float(totals["deviance"])
+        if information is not None and self.federation.coordinator.planned:
+            # A plan's blocks are all the same, of which no inverse can be made.
+            information = np.eye(len(theta))
+        elif information is not None and not self.own:
+            information = information_of(information, self.k)
         return newton.Evaluation(deviance, totals["gradient"], information)
+
+    def begun(
+        self, step: Step, products: Float[Array, "p p"], theta: Float[Array, " m"]
+    ) -> newton.Evaluation:
+        """Return the log-likelihood at the start, where the information is known.
+
+        Parameters
+        ----------
+        step : Step
+            Of the gradient.
+        products : (p, p) array
+            Of the columns' deviations from their means, added over all rows.
+        """
+        found, N = self.evaluated(step, theta), self.count.sum()
+        Z = np.zeros((len(products) + 1, len(products) + 1))
+        Z[0, 0], Z[1:, 1:] = N, products / self.scale / self.scale[:, None]
+        return replace(found, information=information_at_shares(self.count[1:] / N, Z))
 
 
 @final
 @dataclass(eq=False, repr=False)
-class LogisticRegression(Inference, LinearClassifier):
+class LogisticRegression(newton.Searched, Inference, LinearClassifier):
     """Logistic regression over a federation, of two or more classes: the pooled answer.
 
     Parameters
@@ -267,14 +301,19 @@ class LogisticRegression(Inference, LinearClassifier):
         Whether each silo has intercepts of its own, which it keeps. The coefficients
         are then those of a fit of the pooled rows with an indicator column for each
         silo. Every silo has rows of every class.
-    solver : {"newton", "bfgs"}, default "newton"
-        "newton" opens the information matrix in every round. "bfgs" opens it at the
-        start and at the end, and gradients in between: about three times the rounds,
-        and with 13 columns two thirds of the numbers, for silos that limit them
-        (`max_released_share`).
+    solver : {"auto", "newton", "bfgs"}, default "auto"
+        "newton" opens the information matrix in every round but the first. "bfgs" opens
+        it twice, near the end and at the end (with a penalty once), and gradients
+        alone in the other rounds: half as many rounds more, and half of the numbers or
+        fewer, for silos that limit them (`max_released_share`). "auto": "newton" with
+        two classes, and "bfgs" with more, whose matrices are large. All find the same.
     classes : sequence, optional
         Names of the classes. When omitted, the silos send them, with the sizes, as a
         total over all; when given, a plan knows how many there are.
+    reference : object, optional
+        The class that results compare the others with, in odds ratios and their tables;
+        the first when omitted, in the order of the alphabet. `coef_` and predictions do
+        not depend on it.
     tol : float, default 1e-8
         The fit ends with a step that is shorter than this many standard errors.
     max_iter : int, default 15
@@ -291,13 +330,13 @@ class LogisticRegression(Inference, LinearClassifier):
         two classes (1, p), the logarithms of odds ratios of the second.
     intercept_ : (c,) array
         Only without `site_effects`: their constants; (1,) with two classes.
-    coef_se_, intercept_se_ : arrays
+    coef_se_, intercept_se_ : (c, p) and (c,) arrays
         Only without a penalty: standard errors, in the shapes of the above.
     n_intercepts_ : int
         Only with `site_effects`: m, the number of silos.
-    statistics_, p_values_, intercept_p_value_ : arrays
+    statistics_, p_values_, intercept_p_value_ : (c, p), (c, p) and (c,) arrays
         Only without a penalty: ``coef_ / coef_se_``, and two-sided p-values by the
-        normal distribution.
+        normal distribution; of two classes, as above, one row.
     covariance_ : (q (p + 1), q (p + 1)) array
         Only without a penalty: covariance matrix of the q decision functions'
         parameters, of each the intercept and then the coefficients; with
@@ -337,12 +376,14 @@ class LogisticRegression(Inference, LinearClassifier):
     Notes
     -----
     Released, as totals only: names and sizes of the classes; N and the column sums; the
-    sums of squares about the means; in each round of the search the gradient, k =
-    (c - 1)(p + 1) numbers, the k × k information matrix (with "bfgs" in the first round
-    and in the last alone) and the deviance; with "HC0" or
-    "HC1" the products of the rows' scores, as many again, with "cluster" those of the
-    clusters' scores and the number of clusters. With `site_effects` the same
-    of the (c - 1) p coefficients, without intercepts. Never released: a row, a
+    products of the columns' deviations from the means; in each round of the search the
+    gradient, k = (c - 1)(p + 1) numbers, and the deviance; in each but the first (with
+    "bfgs" in two alone) the information matrix, (p + 1)(p + 2) / 2 numbers for every
+    two decision functions; with "HC0" or "HC1" the products of the rows' scores, k (k +
+    1) / 2 numbers, with "cluster" those of the clusters' scores and the number of
+    clusters. With `site_effects` the sums of squares about the means, in place of the
+    products; gradients and information matrices, in the first round too, of the m =
+    (c - 1) p coefficients, m (m + 1) / 2 numbers each. Never released: a row, a
     probability, which silo has which class, any silo's own sums, or its own intercepts.
 
     With `site_effects` a view of predictions has each silo's own intercepts in it, on
@@ -356,6 +397,10 @@ class LogisticRegression(Inference, LinearClassifier):
     --------
     sklearn.linear_model.LogisticRegression, statsmodels.api.MNLogit : twins on pooled
         rows.
+
+    References
+    ----------
+    Agresti, Categorical data analysis, 3rd edition, Wiley, 2013, chapters 5 and 8.
     """
 
     coef_: Float[Array, "q p"] = field(init=False)
@@ -365,7 +410,7 @@ class LogisticRegression(Inference, LinearClassifier):
     _estimates: ClassVar[Mapping[str, int | None]] = {"coef_": None, "intercept_": None}
     _steps = (
         *(classes.local_names, classes.local_class_counts, moments.local_total),
-        *(local_spread, *linear_steps, *_IN_SILO.values()),
+        *(local_spread, local_products, *linear_steps, *_IN_SILO.values()),
         *_BY_SILO,
         own_class_intercepts,
     )
@@ -376,8 +421,9 @@ class LogisticRegression(Inference, LinearClassifier):
     cov_type: str = "nonrobust"
     clusters: str | None = None
     site_effects: bool = False
-    solver: str = "newton"
+    solver: str = "auto"
     classes: Sequence[Any] | None = None
+    reference: Any = None
     tol: float = 1e-8
     max_iter: int = 15
 
@@ -410,9 +456,18 @@ class LogisticRegression(Inference, LinearClassifier):
         names, count = agreed_classes(
             federation, classes.local_names, self.classes, self._n_planned()
         )
-        # Rounds 2 and 3: means and scales of the columns.
-        N, mean, scale = standardisation(federation)
-        own = bool(self.site_effects)
+        if self.reference is not None and not federation.coordinator.planned:
+            known = class_values(names).tolist()
+            check_choice("reference", self.reference, known)
+        # Rounds 2 and 3: means and scales of the columns. Within the silos, and from a
+        # fit of most of the rows, the information at the start is not known by them.
+        own, products = bool(self.site_effects), None
+        if own or self._is_near:
+            N, mean, scale = standardisation(federation)
+        else:
+            N, mean = pooled_mean(federation)
+            products = federation.sum(local_products, mean=mean)["products"]
+            scale = scales(products.diagonal(), mean, N)
         search = _Search(federation, names, count, mean, scale, own)
         n_parameters = search.n_parameters
         if self.C == np.inf and N <= n_parameters:
@@ -420,21 +475,30 @@ class LogisticRegression(Inference, LinearClassifier):
                 f"{n_parameters} parameters take more rows than all silos have. Leave "
                 f"columns out, or set a penalty (C)."
             )
-        # Rounds 4, 5, ...: Newton's steps, from the classes' shares.
+        # Rounds 4, 5, ...: Newton's steps, from the classes' shares, or from a fit of
+        # most of the rows.
         working, gradient, *steps = _BY_SILO if own else _BY_ROW
-        by_gradients = self.solver == "bfgs"
+        near = self._start_near(mean, scale)
+        by_gradients = self.solver == "bfgs" or (self.solver == "auto" and search.k > 1)
         found = newton.maximised(
             federation,
             partial(search.evaluated, working),
-            search.start(),
+            search.start() if near is None else search.start_at(near),
             penalty=self._penalty(scale, search.k, own=own),
             tol=self.tol,
             max_iter=self.max_iter * (_MORE if by_gradients else 1),
             names=search.parameter_names(),
             of_classes=True,
             evaluate_gradient=(
-                partial(search.evaluated, gradient) if by_gradients else None
+                None
+                if near is None and not by_gradients
+                else partial(search.evaluated, gradient)
             ),
+            evaluate_start=(
+                None if products is None else partial(search.begun, gradient, products)
+            ),
+            n_gradients=np.inf if by_gradients else _NEAR,
+            is_near=near is not None,
         )
         self.classes_ = class_values(names)
         self.class_count_ = count.astype(np.int64)
@@ -452,6 +516,8 @@ class LogisticRegression(Inference, LinearClassifier):
             self.intercept_, self.coef_ = in_units(theta, mean, scale)
         self.deviance_ = found.last.deviance
         self.null_deviance_ = found.first.deviance
+        if near is not None:
+            self.null_deviance_ = -2.0 * float(np.add.reduce(count * np.log(count / N)))
         self.log_likelihood_ = -0.5 * self.deviance_
         if self.C != np.inf:
             return
@@ -483,9 +549,8 @@ class LogisticRegression(Inference, LinearClassifier):
 
     def _check_parameters(self) -> None:
         check_choice("cov_type", self.cov_type, COVARIANCE_TYPES)
-        check_choice("solver", self.solver, ("newton", "bfgs"))
-        number = isinstance(self.C, int | float | np.number)
-        if not number or isinstance(self.C, bool) or not self.C > 0.0:
+        check_choice("solver", self.solver, ("auto", "newton", "bfgs"))
+        if not is_number(self.C) or not self.C > 0.0:
             raise DataError(f"C={self.C!r} must be a number above 0, or infinite.")
         if self.C != np.inf and self.cov_type != "nonrobust":
             raise DataError(
@@ -522,7 +587,9 @@ class LogisticRegression(Inference, LinearClassifier):
         step = _IN_SILO[step.function.__name__]
         return predicted(self, method, view, step, names, arguments, kept_of=self.kept_)
 
-    def contrasts(self, reference: Any = None, alpha: float = 0.05) -> "pd.DataFrame":
+    def contrasts(
+        self, reference: Any = None, alpha: float | int = 0.05
+    ) -> "pd.DataFrame":
         """Return coefficients of the other classes against one.
 
         The multinomial logit of other programs: what follows from `coef_` and
@@ -532,7 +599,7 @@ class LogisticRegression(Inference, LinearClassifier):
         Parameters
         ----------
         reference : object, optional
-            The name of a class; the first when omitted.
+            The name of a class; the model's `reference`, or the first, when omitted.
         alpha : float, default 0.05
             One less the level of the intervals.
 
@@ -553,27 +620,18 @@ class LogisticRegression(Inference, LinearClassifier):
         # Which also refuses a penalised fit, and another alpha.
         self.conf_int(alpha)
         names = self.classes_.tolist()
-        if reference is not None:
+        if reference is None:
+            place = reference_class(self)
+        else:
             check_choice("reference", reference, names)
-        place = 0 if reference is None else names.index(reference)
-        values, errors = against_class(self, place)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            z = values / errors
-        half = -float(scipy.stats.norm.ppf(alpha / 2.0)) * errors
-        table = {
-            "coefficient": values,
-            "standard_error": errors,
-            "z": z,
-            "p": 2.0 * scipy.stats.norm.sf(np.abs(z)),
-            "low": values - half,
-            "high": values + half,
-            "odds_ratio": np.exp(values),
-        }
+            place = names.index(reference)
+        table = against_class(self, place, alpha)
+        table["odds_ratio"] = np.exp(table["coefficient"])
         others = [str(name) for k, name in enumerate(names) if k != place]
         index = pd.MultiIndex.from_product(
             [others, parameter_names(self)], names=["class", "column"]
         )
-        return pd.DataFrame({n: x.ravel() for n, x in table.items()}, index=index)
+        return pd.DataFrame(table, index=index)
 
     def to_sklearn(self) -> Any:
         """Return a fitted `sklearn.linear_model.LogisticRegression`."""

@@ -12,13 +12,6 @@
 with Q = Σ w (θ_i - θ_fixed)² of s silos. It is the usual analysis where rows cannot be
 pooled, and what the pooled regression is compared with: a silo where a class is rare,
 or with few rows, has no fit of its own, or a biased one with a poor variance.
-
-References
-----------
-DerSimonian and Laird, Meta-analysis in clinical trials, Controlled Clinical Trials 7
-(1986). Hartung and Knapp, A refined method for the meta-analysis of controlled clinical
-trials with binary outcome, Statistics in Medicine 20 (2001). Higgins and Thompson,
-Quantifying heterogeneity in a meta-analysis, Statistics in Medicine 21 (2002).
 """
 
 from dataclasses import KW_ONLY, dataclass, field
@@ -44,7 +37,7 @@ from unpooled.models.discriminant.classes import (
     local_names,
 )
 from unpooled.models.moments import complete
-from unpooled.models.parameter_checks import check_choice
+from unpooled.models.parameter_checks import check_alpha, check_choice
 from unpooled.models.regression.families import FAMILIES, Family, WorkingRows
 from unpooled.models.regression.glm import GLM
 from unpooled.models.regression.inference import has_intercept, unstandardised
@@ -142,7 +135,7 @@ class MetaAnalysis(FederatedEstimator):
     hartung_knapp_se_ : (c,) array
         Standard errors of `random_` by Hartung and Knapp.
     tau2_ : (c,) array
-        τ², the variance between silos, at least 0.
+        τ², the variance between silos, in the coefficient's squared units, at least 0.
     q_, q_p_value_ : (c,) arrays
         Cochran's Q and its p-value, chi-squared with s - 1 degrees of freedom.
     i2_ : (c,) array
@@ -169,6 +162,17 @@ class MetaAnalysis(FederatedEstimator):
     See Also
     --------
     unpooled.compare_with_meta_analysis : does so for a model.
+
+    References
+    ----------
+    DerSimonian and Laird, Meta-analysis in clinical trials, Controlled Clinical Trials
+    7 (1986).
+
+    Hartung and Knapp, A refined method for the meta-analysis of controlled clinical
+    trials with binary outcome, Statistics in Medicine 20 (2001).
+
+    Higgins and Thompson, Quantifying heterogeneity in a meta-analysis, Statistics in
+    Medicine 21 (2002).
     """
 
     terms_: list[str] = field(init=False)
@@ -293,7 +297,7 @@ class MetaAnalysis(FederatedEstimator):
         self.hartung_knapp_se_ = np.sqrt(squares / (s - 1) / total)
 
     def conf_int(
-        self, method: str = "random", alpha: float = 0.05
+        self, method: str = "random", alpha: float | int = 0.05
     ) -> Float[Array, "c 2"]:
         """Return confidence intervals of the combined or pooled coefficients.
 
@@ -307,6 +311,7 @@ class MetaAnalysis(FederatedEstimator):
         """
         check_is_fitted(self)
         check_choice("method", method, (*METHODS, "pooled"))
+        check_alpha(alpha)
         found = {
             "fixed": (self.fixed_, self.fixed_se_, np.inf),
             "random": (self.random_, self.random_se_, np.inf),

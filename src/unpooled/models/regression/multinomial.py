@@ -4,8 +4,10 @@
     gradient       Σ r_a x,  r_a = 1 [y = a] - p_a
     information    Σ p_a (1 [a = b] - p_b) x x'
 
-in a, b = 1, ..., k, for the c = k + 1 classes. Of rows with own intercepts, the most
-likely ones, the information is its Schur complement: see `site_effects.py`.
+in a, b = 1, ..., k, for the c = k + 1 classes. Each of the k (k + 1) / 2 blocks of the
+information is symmetric itself, and sent as its triangle. Of rows with own intercepts,
+the most likely ones, the information is its Schur complement, whose blocks are not: see
+`site_effects.py`.
 
 References
 ----------
@@ -20,9 +22,9 @@ import numpy as np
 import scipy
 
 from unpooled.arrays import Array, Float, Int
-from unpooled.models.discriminant.classes import NAMES, OPENED_SIZES
+from unpooled.models.discriminant.classes import NAMES, OPENED_SIZES, OWN_SIZES
 from unpooled.models.regression import newton
-from unpooled.protocol.step import Weighed, public
+from unpooled.protocol.step import Weighed, public, release
 
 
 @final
@@ -42,6 +44,8 @@ class ClassArguments:
         Their sizes over all silos.
     width : int
         Number of parameters.
+    n_pairs : int
+        Number of pairs of decision functions, each with itself too.
     """
 
     mean: Float[Array, " p"]
@@ -50,6 +54,7 @@ class ClassArguments:
     classes: Int[Array, "c w"]
     count: Float[Array, " c"]
     width: int
+    n_pairs: int
 
     def standardised(self, rows: Float[Array, "n q"]) -> Float[Array, "n q"]:
         """Return standardised rows of the first columns."""
@@ -62,7 +67,23 @@ CLASS_ARGUMENTS = {
     "theta": public("k l", "intercepts and coefficients of all classes but the first"),
     "classes": NAMES,
     "count": OPENED_SIZES,
+    "n_pairs": "size b",
 }
+# What the rounds of the search release, with and without the information.
+CLASS_EVALUATED: dict[str, Any] = {
+    "gradient": newton.GRADIENT,
+    "information": release(
+        "b l l",
+        symmetric=True,
+        weighed=True,
+        meaning="information matrix, block by block for every two decision functions "
+        "(products of predictors, weighted by the classes' variances and covariances)",
+    ),
+    "deviance": newton.DEVIANCE,
+    "own": OWN_SIZES,
+}
+CLASS_PROFILED = {**CLASS_EVALUATED, "information": newton.INFORMATION}
+CLASS_GRADIENT = {n: one for n, one in CLASS_EVALUATED.items() if n != "information"}
 
 
 @final
@@ -164,14 +185,43 @@ class MultinomialRows:
         # A step that is far too long may leave no row any information.
         return scipy.linalg.lstsq(self._whole[:, 0, :, 0], I_ab)[0]
 
-    def _information(self) -> Float[Array, "m m"]:
-        (k, _, _, d) = self._whole.shape
+    def _information(self) -> Float[Array, "..."]:
+        k = len(self._whole)
         if not self.own:
-            return self._whole.reshape(k * d, k * d)
+            return np.stack([self._whole[a, :, b] for a, b in pairs(k)])
         I_ab = self._whole[:, 0, :, 1:].reshape(k, -1)
         within = self._whole[:, 1:, :, 1:].reshape(I_ab.shape[1], -1)
         within = within - I_ab.T @ self._slopes
         return (within + within.T) / 2
+
+
+def pairs(k: int) -> list[tuple[int, int]]:
+    """Return the pairs of decision functions whose blocks are sent, in their order."""
+    return [(a, b) for a in range(k) for b in range(a, k)]
+
+
+def information_of(blocks: Float[Array, "b l l"], k: int) -> Float[Array, "m m"]:
+    """Return the information matrix whose blocks are those of `pairs`."""
+    width = blocks.shape[-1]
+    whole = np.empty((k, width, k, width))
+    for (a, b), block in zip(pairs(k), blocks, strict=True):
+        whole[a, :, b] = whole[b, :, a] = block
+    return whole.reshape(k * width, k * width)
+
+
+def information_at_shares(
+    shares: Float[Array, " k"], products: Float[Array, "l l"]
+) -> Float[Array, "m m"]:
+    """Return the information where each row has the same probabilities.
+
+    Parameters
+    ----------
+    shares : (k,) array
+        Probabilities of all classes but the first.
+    products : (l, l) array
+        Products of the predictors, added over all rows.
+    """
+    return np.kron(np.diag(shares) - np.multiply.outer(shares, shares), products)
 
 
 def log_probabilities(eta: Float[Array, "n k"]) -> Float[Array, "n c"]:

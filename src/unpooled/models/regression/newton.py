@@ -4,10 +4,11 @@
     solve         (information + penalty) step = gradient - penalty θ
     end           once the step is `tol` standard errors long
 
-A second way opens the information twice, at the start and at the end. In between the
-silos send gradient and deviance, and the information follows from the changes of the
-gradient (the BFGS update): more rounds, and far fewer numbers. So it does wherever the
-expected information is not the likelihood's curvature, as of a gamma with a log link.
+A second way opens the information within a standard error of the end, and at the end.
+Otherwise the silos send gradient and deviance, and the information follows from the
+changes of the gradient (the BFGS update): more rounds, and far fewer numbers. So it
+does wherever the expected information is not the likelihood's curvature, as of a gamma
+with a log link. With a penalty nothing needs the information at the end.
 
 The length of a step in standard errors, sqrt(step' information step), does not depend
 on the columns' units. Convergence is quadratic, so that the step taken last is exact
@@ -22,7 +23,7 @@ the update (6.19).
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import scipy.linalg
@@ -78,6 +79,9 @@ SCORE_PRODUCTS = release(
 # while next to no likelihood is gained, are on the way to infinity.
 _STEADY, _GAIN, _SHORTER = 4, 1e-2, 0.5
 _HALVINGS = 30
+# Squared length of a step, in standard errors, below which a search by gradients opens
+# the information: from further away it would be another one at the end.
+_CLOSE = 1.0
 # Share of the information about some combination of parameters that is left where
 # classes are separated.
 _VANISHED = 1e-6
@@ -125,7 +129,8 @@ class Maximum:
     parameters : (k,) array
         There.
     last : Evaluation
-        At parameters that are less than `tol` standard errors away.
+        At parameters that are less than `tol` standard errors away; with a penalty
+        perhaps without the information.
     first : Evaluation
         At the start.
     n_iter : int
@@ -139,8 +144,39 @@ class Maximum:
 
     @property
     def information(self) -> Float[Array, "k k"]:
-        """The information of the last evaluation, which is never without it."""
+        """The information of the last evaluation."""
         return _information(self.last)
+
+
+class Searched:
+    """A model whose coefficients are searched, from those of a fit of most of the rows.
+
+    Folds of a cross-validation, and the fits of a jackknife, differ little from the fit
+    of all rows: from there on a search takes fewer rounds.
+    """
+
+    def start_near(self, fitted: Any) -> None:
+        """Begin the next fit, and no other, at the coefficients of a fitted model."""
+        if "coef_" in vars(fitted) and "intercept_" in vars(fitted):
+            self._near = np.atleast_1d(fitted.intercept_), np.atleast_2d(fitted.coef_)
+
+    @property
+    def _is_near(self) -> bool:
+        """Whether the next fit begins at the coefficients of another."""
+        return "_near" in vars(self)
+
+    def _start_near(
+        self, mean: Float[Array, " p"], scale: Float[Array, " p"]
+    ) -> Float[Array, "q l"] | None:
+        """Return where to begin: intercepts and coefficients of standardised columns.
+
+        None where this fit begins as any other.
+        """
+        if (near := vars(self).pop("_near", None)) is None:
+            return None
+        intercepts, coefs = near
+        moved = intercepts + np.add.reduce(coefs * mean, axis=1)
+        return np.column_stack([moved, coefs * scale])
 
 
 # An evaluation at some parameters, in one round.
@@ -159,6 +195,8 @@ def maximised(
     of_classes: bool = False,
     evaluate_gradient: _Round | None = None,
     evaluate_start: _Round | None = None,
+    n_gradients: float | int = np.inf,
+    is_near: bool = False,
     is_curvature: bool = True,
 ) -> Maximum:
     """Return the maximum of a log-likelihood; one round for each evaluation.
@@ -183,10 +221,15 @@ def maximised(
         Whether the deviance is -2 times the sum of logarithms of probabilities.
     evaluate_gradient : callable, optional
         One round without the information, in place of those between the first and the
-        last.
+        last, but for one near the end.
     evaluate_start : callable, optional
         The first round, whose gradient and information give a better step than those
-        of the log-likelihood there.
+        of the log-likelihood there, or whose information is known without a total.
+    n_gradients : float, default inf
+        After so many rounds of `evaluate_gradient` all others are with the information:
+        a search that begins near the maximum is at its end by then.
+    is_near : bool, default False
+        Whether it begins there, so that the information at the start serves to the end.
     is_curvature : bool, default True
         Whether the expected information is the curvature of the log-likelihood, as of a
         canonical link. By another one each step leaves a share of the way, of skewed
@@ -205,7 +248,17 @@ def maximised(
             f"error between 0 and 1, and max_iter at least 1."
         )
     P = np.zeros((len(start), len(start))) if penalty is None else penalty
-    search = _Search(evaluate, evaluate_gradient, evaluate_start, P, tol, max_iter)
+    between = evaluate_gradient or evaluate
+    search = _Search(
+        evaluate,
+        between,
+        evaluate_start,
+        n_gradients,
+        P,
+        tol,
+        max_iter,
+        may_open=evaluate_gradient is not None and not is_near,
+    )
     if federation.coordinator.planned:
         notes = federation.coordinator.notes
         if (note := _HOW_MANY.format(max_iter=max_iter)) not in notes:
@@ -226,11 +279,16 @@ def maximised(
         gain = float(np.add.reduce(step * gradient))
         exact = found.information is not None
         exact = exact and (found is not first or evaluate_start is None)
-        if gain <= tol**2 and exact:
+        if gain <= tol**2 and (exact or penalty is not None):
             return Maximum(theta + step, found, first, search.n_iter)
+        if gain <= _CLOSE and search.may_open:
+            # No further from the end than this, it is nearly the one there.
+            found = search.informed(theta, gain)
+            H = _information(found)
+            continue
         if gain <= tol**2:
             # The end by an approximate information: from here on with the exact one.
-            search.evaluate_gradient = None
+            search.between = evaluate
             found = search.evaluated(theta, gain)
             H = _information(found)
             # Such a search may go to infinity in steps that end by themselves.
@@ -268,20 +326,26 @@ class _Search:
 
     Attributes
     ----------
-    evaluate, evaluate_gradient, evaluate_start, tol, max_iter
+    evaluate, evaluate_start, n_gradients, tol, max_iter
         As `maximised` takes them.
+    between : callable
+        One round between the first and the last.
     penalty : (k, k) array
         0 where there is none.
+    may_open : bool
+        Whether a search by gradients may still open the information near the end.
     n_iter : int
         Number of evaluations so far.
     """
 
     evaluate: _Round
-    evaluate_gradient: _Round | None
+    between: _Round
     evaluate_start: _Round | None
+    n_gradients: float | int
     penalty: Float[Array, "k k"]
     tol: float
     max_iter: int
+    may_open: bool
     n_iter: int = 0
 
     def planned(self, start: Float[Array, " k"]) -> Maximum:
@@ -289,10 +353,10 @@ class _Search:
         # As in a search, every round asks at other parameters, and with another penalty
         # at others again: what folds and candidates ask alike is opened once.
         stride = 1.0 + float(np.trace(self.penalty))
-        between = self.evaluate_gradient or self.evaluate
         first = self.begun(start)
         for i in range(1, self.max_iter - 1):
-            between(start + i * stride)
+            ask = self.informed if self.may_open else self.evaluated
+            ask(start + i * stride, np.inf)
         last = self.evaluate(start - stride) if self.max_iter > 1 else first
         return Maximum(start, last, first, self.max_iter)
 
@@ -300,6 +364,11 @@ class _Search:
         """Return the evaluation at the start."""
         self.n_iter = 1
         return (self.evaluate_start or self.evaluate)(start)
+
+    def informed(self, theta: Float[Array, " k"], gain: float) -> Evaluation:
+        """Return the evaluation with the information, as `evaluated`, and once."""
+        self.may_open = False
+        return self._counted(self.evaluate, theta, gain)
 
     def evaluated(self, theta: Float[Array, " k"], gain: float) -> Evaluation:
         """Return the evaluation at some parameters, in one round more.
@@ -314,10 +383,19 @@ class _Search:
         ConvergenceError
             Where there were as many rounds as there may be.
         """
+        by_gradients = self.n_iter <= self.n_gradients
+        return self._counted(
+            self.between if by_gradients else self.evaluate, theta, gain
+        )
+
+    def _counted(
+        self, evaluate: _Round, theta: Float[Array, " k"], gain: float
+    ) -> Evaluation:
         if self.n_iter == self.max_iter:
             raise _too_few(self.max_iter, gain, self.tol)
+        found = evaluate(theta)
         self.n_iter += 1
-        return (self.evaluate_gradient or self.evaluate)(theta)
+        return found
 
     def stepped(
         self,

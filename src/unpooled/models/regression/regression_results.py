@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import scipy.stats
 
 from unpooled.arrays import Array, Float
 from unpooled.models.regression.clusters import FEW
@@ -16,14 +15,21 @@ from unpooled.models.regression.inference import (
     column_names,
     has_intercept,
     parameter_names,
+    reference_class,
     side_by_side,
 )
 from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, Table
-from unpooled.results.fitted_attributes import columns_by
-from unpooled.results.formats import counted, left_out, number
+from unpooled.results.fitted_attributes import columns_by, without_rounding
+from unpooled.results.formats import (
+    counted,
+    left_out,
+    per_cent,
+    probability,
+)
 from unpooled.results.plots import charts
 
 _LEVEL = 0.05
+_P_OF_F = "p of the F test"
 _COVARIANCES = {
     "nonrobust": "",
     "HC0": " They are robust against unequal variances (HC0).",
@@ -48,10 +54,17 @@ def regression_exhibits(model: Any, columns: Sequence[str]) -> list[Exhibit]:
 
 def _coefficients(model: Any) -> Exhibit:
     names, functions = parameter_names(model), class_names(model)
-    values = side_by_side(model, "coef_", "intercept_")
+    values = _sign(model) * side_by_side(model, "coef_", "intercept_")
+    if has_intercept(model) and "rmse_" in vars(model):
+        # Of columns and a response that were centred it is 0, but for rounding.
+        values[:, 0] = without_rounding(values[:, 0], model.rmse_)
     has_errors, half = "coef_se_" in vars(model), np.zeros(0)
     several = len(functions) > 1
-    of_class = {Column("Class"): np.repeat(functions, len(names))} if several else {}
+    of_class = dict[Column, Any]()
+    if several or _compared(model):
+        # Of two classes the one function is about one of them.
+        classes = functions if several else _compared(model)[:1]
+        of_class = {Column("Class"): np.repeat(classes, len(names))}
     cells = of_class | {
         Column("Column"): np.tile(names, len(functions)),
         Column("Coefficient", "number"): values.ravel(),
@@ -70,7 +83,7 @@ def _coefficients(model: Any) -> Exhibit:
             Column("95 % from", "number", "low"): (values - half).ravel(),
             Column("to", "number", "high"): (values + half).ravel(),
         }
-    without_ratio = dict(cells)
+    without_ratio = {c: own for c, own in cells.items() if several or c.key != "class"}
     if ratio := _ratio(model):
         cells[Column(ratio, "ratio")] = _exponential(values).ravel()
     table = Table.of("coefficients", cells, items="coefficients")
@@ -80,22 +93,43 @@ def _coefficients(model: Any) -> Exhibit:
         tables = _by_class(column_names(model), names, functions, values)
         tables.append(replace(table, place="files"))
         if has_errors:
-            tables.append(_against_first(model))
+            tables.append(_against_reference(model))
     elif ratio and has_errors:
         # The ratios have a table of their own, with their intervals: pages and
         # terminals need them once.
+        shown = Table.of("shown", without_ratio, items="coefficients", place="pages")
         tables = [
             replace(table, place="files"),
-            Table.of("shown", without_ratio, items="coefficients", place="pages"),
-            _ratios(ratio, names, values[0], half[0]),
+            replace(shown, caption=_of_odds(model)),
+            _ratios(ratio, names, values[0], half[0], _compared(model)),
         ]
     return Exhibit("Coefficients", _sentences(model), tables, _forest(model, functions))
 
 
+def _compared(model: Any) -> tuple[str, ...]:
+    """Return the names of two classes, the one that odds are of before the other."""
+    if "classes_" not in vars(model) or len(model.classes_) != 2:
+        return ()
+    first, second = (str(value) for value in model.classes_.tolist())
+    return (first, second) if reference_class(model) == 1 else (second, first)
+
+
+def _of_odds(model: Any) -> str:
+    """Return what the coefficients of two classes are about; empty of a response."""
+    between = " against ".join(map(repr, _compared(model)))
+    return f"Of the logarithm of the odds of {between}" if between else ""
+
+
 def _ratios(
-    ratio: str, names: Sequence[str], values: Float[Array, " q"], half: Array
+    ratio: str,
+    names: Sequence[str],
+    values: Float[Array, " q"],
+    half: Array,
+    of_classes: Sequence[str],
 ) -> Table:
     """Return exponentials of the columns' coefficients, with their intervals."""
+    between = " against ".join(map(repr, of_classes))
+    of = f" of {between}" if between else ""
     some = [j for j, name in enumerate(names) if name != "intercept"]
     return Table.of(
         ratio.lower().replace(" ", "_"),
@@ -105,32 +139,36 @@ def _ratios(
             Column("95 % from", "ratio", "low"): _exponential(values - half)[some],
             Column("to", "ratio", "high"): _exponential(values + half)[some],
         },
-        caption=f"{ratio} for one unit of the column",
+        caption=f"{ratio}{of} for one unit of the column",
+        note="Where a StandardScaler came before, a unit is one standard deviation.",
         items="ratios",
     )
 
 
-def _against_first(model: Any) -> Table:
-    """Return the other classes' coefficients against the first, with odds ratios."""
-    names = parameter_names(model)
+def _sign(model: Any) -> int:
+    """Return -1 where a model of two classes is told as of the first, else 1."""
+    return -1 if _compared(model) and reference_class(model) == 1 else 1
+
+
+def _against_reference(model: Any) -> Table:
+    """Return the other classes' coefficients against one, with odds ratios."""
+    names, place = parameter_names(model), reference_class(model)
     classes = [str(value) for value in model.classes_.tolist()]
-    values, errors = (x.ravel() for x in against_class(model, 0))
-    half = float(scipy.stats.norm.ppf(1.0 - _LEVEL / 2.0)) * errors
-    with np.errstate(divide="ignore", invalid="ignore"):
-        p = 2.0 * scipy.stats.norm.sf(np.abs(values / errors))
+    against = classes.pop(place)
+    found = against_class(model, place, _LEVEL)
     return Table.of(
         "contrasts",
         {
-            Column("Class"): np.repeat(classes[1:], len(names)),
-            Column("Column"): np.tile(names, len(classes) - 1),
-            Column("Coefficient", "number"): values,
-            Column("Standard error", "number"): errors,
-            Column("p", "p-value"): p,
-            Column("Odds ratio", "ratio"): _exponential(values),
-            Column("95 % from", "ratio", "low"): _exponential(values - half),
-            Column("to", "ratio", "high"): _exponential(values + half),
+            Column("Class"): np.repeat(classes, len(names)),
+            Column("Column"): np.tile(names, len(classes)),
+            Column("Coefficient", "number"): found["coefficient"],
+            Column("Standard error", "number"): found["standard_error"],
+            Column("p", "p-value"): found["p"],
+            Column("Odds ratio", "ratio"): _exponential(found["coefficient"]),
+            Column("95 % from", "ratio", "low"): _exponential(found["low"]),
+            Column("to", "ratio", "high"): _exponential(found["high"]),
         },
-        caption=f"Coefficients and odds ratios against the class {classes[0]!r}",
+        caption=f"Coefficients and odds ratios against the class {against!r}",
         items="coefficients",
     )
 
@@ -170,13 +208,13 @@ def _exponential(values: Array) -> Array:
 def _sentences(model: Any) -> str:
     fitted = vars(model)
     if "classes_" in fitted:
-        classes = [str(value) for value in model.classes_.tolist()]
+        compared, c = " against ".join(map(repr, _compared(model))), len(model.classes_)
         text = (
-            f"Logistic regression of the class {classes[1]!r} against {classes[0]!r}. "
-            f"A coefficient is the change of the logarithm of the odds for one unit of "
-            f"the column, the others unchanged; its exponential is the odds ratio."
-            if len(classes) == 2
-            else f"Multinomial logistic regression of {len(classes)} classes: the "
+            f"Logistic regression of the class {compared}. A coefficient is the change "
+            f"of the logarithm of the odds for one unit of the column, the others "
+            f"unchanged; its exponential is the odds ratio."
+            if compared
+            else f"Multinomial logistic regression of {c} classes: the "
             f"difference of two classes’ coefficients is the change of the logarithm "
             f"of their odds for one unit of the column. Over the classes the "
             f"coefficients add up to 0."
@@ -226,7 +264,7 @@ def _sentences(model: Any) -> str:
 def _forest(model: Any, functions: Sequence[str]) -> Picture:
     """Return coefficients with intervals, each in standard errors of its column."""
     names: list[str] = column_names(model)
-    coef = np.atleast_2d(model.coef_)
+    coef = _sign(model) * np.atleast_2d(model.coef_)
     if "coef_se_" in vars(model):
         # Columns have different units: in standard errors they share a scale.
         se = np.atleast_2d(model.coef_se_)
@@ -280,7 +318,7 @@ def _goodness(model: Any) -> Exhibit:
         "rmse_": "root mean squared residual",
         "sigma_": "residual standard deviation",
         "f_statistic_": "F statistic of all coefficients",
-        "f_p_value_": "p of the F test",
+        "f_p_value_": _P_OF_F,
         "n_clusters_": "clusters",
         "n_intercepts_": "intercepts, each a silo’s own",
         "null_deviance_": "deviance without predictors",
@@ -294,14 +332,26 @@ def _goodness(model: Any) -> Exhibit:
     rows += [(label, fitted[name]) for name, label in labels.items() if name in fitted]
     rows = [(label, value) for label, value in rows if value == value]
     table = Table(
-        "goodness_of_fit", (Column("Measure"), Column("Value", "setting")), rows
+        "goodness_of_fit", (Column("Measure"), Column("Value", "measure")), rows
     )
+    tables, tested = [table], dict(rows).get(_P_OF_F)
+    if tested is not None:
+        # As people write a p-value; the file has its digits.
+        others = [i for i, (label, _) in enumerate(rows) if label != _P_OF_F]
+        note = f"The F test, that all coefficients are 0, has p {_compared_p(tested)}."
+        tables = table.excerpt(rows=others, note=note)
     text = "On the rows of the fit, which flatters every model; judge it on new rows."
     if "null_deviance_" in fitted and model.null_deviance_ > 0:
         share = 1.0 - model.deviance_ / model.null_deviance_
-        text += f" The predictors explain {number(100 * share)} % of the deviance"
+        text += f" The predictors explain {per_cent(share)} of the deviance"
         logistic = "classes_" in fitted or fitted.get("family") == "binomial"
         text += " (McFadden’s R²)." if logistic else "."
     if "n_iter_" in fitted:
         text += f" The search took {counted(int(model.n_iter_), 'round')}."
-    return Exhibit("Goodness of fit", text, [table])
+    return Exhibit("Goodness of fit", text, tables)
+
+
+def _compared_p(p: float) -> str:
+    """Return "< 0.001" or "= 0.012"."""
+    text = probability(p)
+    return text if text.startswith("<") else f"= {text}"

@@ -10,6 +10,7 @@ from typing import Any, final
 import numpy as np
 
 from unpooled.arrays import Array, Float
+from unpooled.data.columns import check_known, listing
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.models.metrics.predictions import predicted
@@ -82,10 +83,18 @@ class Roles:
             )
         named = [y] if isinstance(y, str) else list(y)
         elsewhere = bool(federation.layout.known_to) and not set(named) & set(names)
-        if len(named) != 1 or not (elsewhere or named[0] in names):
-            raise DataError(f"y={y!r}: name one of the columns {', '.join(names)}.")
+        if len(named) != 1:
+            raise DataError(f"y={y!r}: name one of the columns {listing(names)}.")
+        if not elsewhere:
+            check_known(named, names, "For y, the view that is fitted")
         response = str(named[0])
-        if offset is not None and (offset not in names or offset == response):
+        if offset is not None and offset not in names:
+            raise DataError(
+                f"offset={offset!r}: name one of the columns {listing(names)}. One "
+                f"that has a logarithm is made first: "
+                f"DerivedColumns({{'log_time': 'log(time)'}})."
+            )
+        if offset == response:
             raise DataError(
                 f"offset={offset!r}: name a column other than the response, "
                 f"{response!r}."

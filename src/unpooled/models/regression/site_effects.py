@@ -42,7 +42,7 @@ from unpooled.models.discriminant.classes import (
     class_sizes,
     of_classes,
 )
-from unpooled.models.linear_classifier import positions, probabilities
+from unpooled.models.linear_classifier import best_classes, probabilities
 from unpooled.models.moments import MEAN, PRODUCTS, SQUARES, complete
 from unpooled.models.regression import newton
 from unpooled.models.regression.clusters import (
@@ -63,6 +63,8 @@ from unpooled.models.regression.families import (
 from unpooled.models.regression.inference import has_intercept
 from unpooled.models.regression.multinomial import (
     CLASS_ARGUMENTS,
+    CLASS_GRADIENT,
+    CLASS_PROFILED,
     ClassArguments,
     MultinomialRows,
     log_probabilities,
@@ -186,7 +188,7 @@ def _profiled(
     eta = at.predictor(Z, rows)
     mu = family.mean(eta + family.intercept(y, eta))
     about = family.between(y, mu) if start else mu
-    weights = family.weights(about)
+    weights = family.weights(mu)
     # A step that is far too long may leave no row any information.
     middle = weights @ Z / max(weights.sum(), np.finfo(float).tiny)
     return WorkingRows(family, Z - middle, y, mu, about)
@@ -195,14 +197,7 @@ def _profiled(
 # --- Logistic regression ------------------------------------------------------------
 
 
-@summed(
-    by="party",
-    takes=_TAKES,
-    gradient=newton.GRADIENT,
-    information=newton.INFORMATION,
-    deviance=newton.DEVIANCE,
-    own=OWN_SIZES,
-)
+@summed(by="party", takes=_TAKES, **CLASS_PROFILED)
 def local_class_profile(
     X: Float[Array, "n p"], y: Shaped[Array, " n"], *, at: ClassArguments
 ) -> dict[str, Any]:
@@ -210,13 +205,7 @@ def local_class_profile(
     return _class_profile(X, y, at).sums()
 
 
-@summed(
-    by="party",
-    takes=_TAKES,
-    gradient=newton.GRADIENT,
-    deviance=newton.DEVIANCE,
-    own=OWN_SIZES,
-)
+@summed(by="party", takes=_TAKES, **CLASS_GRADIENT)
 def local_class_profile_gradient(
     X: Float[Array, "n p"], y: Shaped[Array, " n"], *, at: ClassArguments
 ) -> dict[str, Any]:
@@ -300,9 +289,7 @@ def classified_in_silo(
     X: Float[Array, "n p"], kept: Any, *, coef: Float[Array, "q r"]
 ) -> Float[Array, "n 1"]:
     """Return each row's most probable class, with the silo's own intercepts."""
-    scores = X @ coef.T + _kept_with(kept, coef)
-    best = positions(scores)[:, None].astype(float)
-    return np.where(np.isnan(scores).any(axis=1, keepdims=True), np.nan, best)
+    return best_classes(X @ coef.T + _kept_with(kept, coef))
 
 
 def _class_profile(
