@@ -99,6 +99,50 @@ def test_values_must_be_of_the_columns_type(text, says):
         Condition.of(text).fulfilled(CELLS)
 
 
+TEXTS = {
+    "german": np.array(["04.10.2023", None, "31.01.2022"], object),
+    "iso": np.array(["2023-10-04", None, "2022-01-31 08:15"], object),
+    "some": np.array(["2023-10-04", None, "1.2.2024"], object),
+    "dose": np.array(["100", "9", "unknown"], object),
+    "icd": np.array(["I21.0", "I50.1", None], object),
+}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "german >= '2023-01-01'",
+        "german >= '01.01.2023'",
+        "not german < '1/2/2023'",
+        "some > '2023-01-01'",
+        "iso > '2023-1-1'",
+        "iso > '2023'",
+        "dose > '50'",
+        "dose >= 50",
+        "dose < '-1,5'",
+    ],
+)
+def test_texts_are_not_ordered_as_dates_or_numbers_that_they_are_not(text):
+    # In the order of the alphabet "04.10.2023" is before "2023-01-01", and "100"
+    # before "50": other rows than anybody means.
+    with pytest.raises(DataError, match=r"holds text, .*dates .*2020-12-31"):
+        Condition.of(text).fulfilled(TEXTS)
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("iso >= '2023-01-01'", [0]),
+        ("iso < '2023-01-01 12:00'", [2]),
+        ("icd >= 'I20' and icd < 'I26'", [0]),
+        ("german == '04.10.2023'", [0]),
+        ("dose in ['100', '9']", [0, 1]),
+    ],
+)
+def test_texts_that_have_the_order_that_is_meant(text, kept):
+    assert np.flatnonzero(Condition.of(text).fulfilled(TEXTS)).tolist() == kept
+
+
 @given(st.text(alphabet="ab <>=!()[]'\"`,.0123andortif", max_size=40))
 def test_any_text_is_a_condition_or_refused(text):
     try:

@@ -34,11 +34,17 @@ class AlignedTable(SlicedTable):
         self._table, self.rows = table, rows
         self.columns, self.named = table.columns, table.named
         self.label, self.ids = table.label, table.ids
+        self.categorical = table.categorical
         # New position of each row of the table; -1 where it is left out.
         self._place = np.full(table.n_rows, -1, np.int64)
         self._place[rows] = np.arange(len(rows))
         self._X: Float[Array, "N p"] | None = None
         self._extra: dict[str, Shaped[Array, " N"]] = {}
+
+    @property
+    def dictionary(self) -> dict[float, str]:
+        """The names of the silo's categories by their codes."""
+        return getattr(self._table, "dictionary", {})
 
     @property
     def n_rows(self) -> int:

@@ -20,16 +20,17 @@ import hashlib
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, final
 
 import numpy as np
 
-from unpooled.arrays import Array, Float, Int, Shaped
+from unpooled.arrays import Array, Float, Shaped
 from unpooled.data.columns import check_known, listing
 from unpooled.data.row_blocks import Block
-from unpooled.data.table import Table, rows_per_block
+from unpooled.data.table import Table, WrappedTable, rows_per_block
 from unpooled.errors import DataError
 
 # Of a column, over all silos and in each.
@@ -38,6 +39,8 @@ MOST_CATEGORIES = 1000
 MOST_BYTES = 119
 # The code of cells whose name too few of the silo's rows have. No hash is negative.
 OTHER = -1.0
+# The code of missing cells where codes are arguments, which have no NaN.
+MISSING = -2.0
 
 _WHOLE = re.compile(r"[-+]?\d+\.0*")
 
@@ -71,7 +74,7 @@ def category_code(name: str) -> float:
 
 
 @final
-class CategoricalTable(Table):
+class CategoricalTable(WrappedTable):
     """A table with columns of categories behind its columns of numbers.
 
     Parameters
@@ -80,6 +83,8 @@ class CategoricalTable(Table):
         Opened with the columns of categories among its `also`.
     categorical : sequence of str
         These columns.
+    missing : mapping of str to a collection of str
+        Of some of these columns, names that mean a missing cell.
 
     Attributes
     ----------
@@ -93,23 +98,35 @@ class CategoricalTable(Table):
         that is longer than `MOST_BYTES`.
     """
 
-    def __init__(self, table: Table, categorical: Sequence[str]) -> None:
+    def __init__(
+        self,
+        table: Table,
+        categorical: Sequence[str],
+        missing: Mapping[str, Collection[str]] = MappingProxyType({}),
+    ) -> None:
+        check_known(list(missing), categorical, "Among its categories, the table")
+        self._missing = missing
         self._table, self.categorical = table, tuple(categorical)
         self.columns = (*table.columns, *self.categorical)
         self.label, self.ids, self.named = table.label, table.ids, table.named
         self.also = tuple(n for n in table.also if n not in self.categorical)
         self.block_bytes = table.block_bytes
-        self._counts = _counted(table, self.categorical)
-        self._codes = {name: _codes(self._counts[name], 0) for name in self.categorical}
+        self._counts = _counted(table, self.categorical, missing)
+        self._codes = self._codes_of(0)
 
     def merging_rare(self, fewest: int) -> "CategoricalTable":
         """Return the table with names of fewer rows than `fewest` read as "other"."""
         merged = CategoricalTable.__new__(CategoricalTable)
         vars(merged).update(vars(self))
-        merged._codes = {
-            name: _codes(counts, fewest) for name, counts in self._counts.items()
-        }
+        merged._codes = self._codes_of(fewest)
         return merged
+
+    def _codes_of(self, fewest: int) -> dict[str, dict[str | None, float]]:
+        """Return what each column's names are read as; see `_codes`."""
+        found = {name: _codes(counts, fewest) for name, counts in self._counts.items()}
+        for name, texts in self._missing.items():
+            found[name] |= dict.fromkeys(texts, found[name][None])
+        return found
 
     @property
     def dictionary(self) -> dict[float, str]:
@@ -120,11 +137,6 @@ class CategoricalTable(Table):
             for name, code in every
             if name is not None and code == category_code(name)
         }
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows of the table underneath."""
-        return self._table.n_rows
 
     def blocks(
         self, columns: Sequence[str], extra: Sequence[str] = (), rows: int | None = None
@@ -147,10 +159,6 @@ class CategoricalTable(Table):
         if self._codes.keys() & {*columns}:
             return self.blocks(columns, extra)
         return self._table.sparse_blocks(columns, extra)
-
-    def source_rows(self, rows: Int[Array, " l"]) -> Int[Array, " l"]:
-        """Return the places of rows in the source of the table underneath."""
-        return self._table.source_rows(rows)
 
     def _coded(
         self,
@@ -192,7 +200,7 @@ def coded(names: Iterable[Any]) -> Float[Array, " n"]:
 
 
 def _counted(
-    table: Table, categorical: Sequence[str]
+    table: Table, categorical: Sequence[str], missing: Mapping[str, Collection[str]]
 ) -> dict[str, Counter[str | None]]:
     """Return how many rows have each name, by column; one pass over the rows."""
     counts = {name: Counter[str | None]() for name in categorical}
@@ -205,7 +213,9 @@ def _counted(
                     f"it out (exclude)."
                 )
             for value, count in Counter(cells.tolist()).items():
-                counts[column][category_name(value)] += count
+                name = category_name(value)
+                name = None if name in missing.get(column, ()) else name
+                counts[column][name] += count
             if len(counts[column]) > MOST_CATEGORIES + 1:
                 raise DataError(
                     f"Column {column!r} has more than {MOST_CATEGORIES:,} different "

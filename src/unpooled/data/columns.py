@@ -65,6 +65,8 @@ class Roles:
         categories.
     categorical : tuple of str
         Those of them that are categories, which text files give as they are written.
+    declared : tuple of str
+        Columns of the source, read or not, about which something is declared.
     """
 
     label: str | None = None
@@ -73,6 +75,7 @@ class Roles:
     exclude: Sequence[str] = ()
     also: tuple[str, ...] = ()
     categorical: tuple[str, ...] = ()
+    declared: tuple[str, ...] = ()
 
     @property
     def others(self) -> list[str]:
@@ -82,6 +85,16 @@ class Roles:
     @property
     def _named(self) -> list[str]:
         return [name for name in (self.label, self.ids) if name is not None]
+
+    def unread(self, features: Collection[str]) -> set[str]:
+        """Return the columns about which something is declared, and that are left out.
+
+        Parameters
+        ----------
+        features : collection of str
+            What `features` returned.
+        """
+        return {*self.declared} - {*features, *self.others}
 
     def beside(self, features: Collection[str]) -> "Roles":
         """Return the roles without columns that are features, label or ids anyway."""
@@ -111,6 +124,7 @@ class Roles:
             )
         others = self._named
         check_known(self.others, names, source)
+        check_known(self.declared, names, source)
         if len(set(others)) < len(others):
             raise DataError(
                 f"{self.label!r} was named as both the label and the ids. Name two "

@@ -1,16 +1,16 @@
 """Tables of all parties of a simulation, opened from their sources."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, final
 
 import numpy as np
 
-from unpooled.arrays import Array, Int
-from unpooled.data.columns import check_known
+from unpooled.data.columns import check_known, listing
 from unpooled.data.row_blocks import Block
 from unpooled.data.row_labels import aligned_by_label
 from unpooled.data.sources.open_source import open_source
-from unpooled.data.table import Table
+from unpooled.data.table import Table, WrappedTable
 from unpooled.errors import DataError
 
 
@@ -49,11 +49,6 @@ def open_parties(
             name: _opened(name, source, label, ids, block_mb, **options)
             for name, source in parties.items()
         }
-    if categorical:
-        raise DataError(
-            "Columns of categories are read on a partition by rows only. On a column "
-            "partition let each silo encode its own columns as numbers."
-        )
     if columns is not None or exclude:
         raise DataError(
             "On a column partition every silo has columns of its own: leave out "
@@ -65,12 +60,25 @@ def open_parties(
     labelled = {name: has_label(source, label, ids) for name, source in parties.items()}
     if label is not None and not any(labelled.values()):
         raise DataError(f"No silo has the label column {label!r}.")
+    coded = categorical_of(parties, categorical or (), ids)
     tables = {
-        name: _opened(name, source, label if labelled[name] else None, ids, block_mb)
+        name: _opened(
+            name,
+            source,
+            label if labelled[name] else None,
+            ids,
+            block_mb,
+            categorical=coded[name],
+        )
         for name, source in parties.items()
     }
     if all(table.named for table in tables.values()):
         return tables
+    if any(table.categorical for table in tables.values()):
+        raise DataError(
+            "A silo's columns have no names, and columns of categories are named. Give "
+            "each silo's table names for its columns."
+        )
     starts = np.cumsum([0, *(len(table.columns) for table in tables.values())])
     return {
         name: NumberedTable(table, int(start))
@@ -79,7 +87,7 @@ def open_parties(
 
 
 @final
-class NumberedTable(Table):
+class NumberedTable(WrappedTable):
     """A table whose columns are called x<start>, x<start + 1>, ...
 
     Each array without names calls its columns x0, x1, ...; on a column partition, a
@@ -99,15 +107,6 @@ class NumberedTable(Table):
         self._own = dict(zip(names, table.columns, strict=True))
         self.columns = tuple(names)
         self.label, self.ids, self.named = table.label, table.ids, False
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows of the table."""
-        return self._table.n_rows
-
-    def source_rows(self, rows: Int[Array, " l"]) -> Int[Array, " l"]:
-        """Return the places of rows in the source of the table."""
-        return self._table.source_rows(rows)
 
     def blocks(
         self, columns: Sequence[str], extra: Sequence[str] = (), rows: int | None = None
@@ -129,6 +128,54 @@ def _opened(
         return open_source(source, label=label, ids=ids, block_mb=block_mb, **options)
     except DataError as wrong:
         raise DataError(f"Silo {name!r}: {wrong}") from wrong
+
+
+def categorical_of(
+    sources: Mapping[str, Any],
+    named: Sequence[str],
+    ids: str | None = None,
+    forms: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+) -> dict[str, list[str]]:
+    """Return which columns of categories each silo of a column partition has.
+
+    Parameters
+    ----------
+    sources : mapping of str to source
+        The source of each party, as of `open_source`. In tables that are open already
+        columns of categories were named before.
+    named : sequence of str
+        Columns of all silos.
+    ids : str or None
+        As of `open_source`.
+    forms : mapping of str to mapping
+        The format of each party's file, as of `open_source`.
+
+    Raises
+    ------
+    DataError
+        For a column that no silo has.
+    """
+    if isinstance(named, str):
+        raise DataError(f"categorical={named!r} is one string; write [{named!r}].")
+    found = {
+        party: []
+        if isinstance(source, Table)
+        else [
+            name
+            for name in named
+            if has_label(source, name, ids, **forms.get(party, {}))
+        ]
+        for party, source in sources.items()
+    }
+    known = {name for own in found.values() for name in own}
+    if unknown := [name for name in named if name not in known]:
+        raise DataError(
+            f"No silo has {listing(unknown)}, named as columns of categories "
+            f"(categorical). Of tables that are open already they are named where "
+            f"these are opened: open_source(source, categorical=[...]).",
+            rule="unknown_columns",
+        )
+    return found
 
 
 def has_label(

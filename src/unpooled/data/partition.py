@@ -64,14 +64,14 @@ def partition_rows(
 
 
 def partition_columns(X: Splittable, n_parties: int) -> dict[str, Any]:
-    """Partition columns into contiguous blocks, for parties named silo1, silo2, ...
+    """Partition columns into contiguous groups, for parties named silo1, silo2, ...
 
     Parameters
     ----------
     X : array, sparse array or DataFrame
         Has at least one column for every party.
     n_parties : int
-        Number of parties; the sizes of their blocks differ by at most one.
+        Number of parties; the sizes of their groups differ by at most one.
 
     Returns
     -------

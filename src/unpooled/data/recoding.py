@@ -3,20 +3,18 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from numbers import Real
 from typing import final
 
 import numpy as np
 
-from unpooled.arrays import Array, Float, Int
+from unpooled.arrays import Array, Float
 from unpooled.data.columns import check_known
 from unpooled.data.row_blocks import Block
-from unpooled.data.table import Table, rows_per_block
-from unpooled.errors import DataError
+from unpooled.data.table import Table, WrappedTable, rows_per_block
 
 
 @final
-class RecodedTable(Table):
+class RecodedTable(WrappedTable):
     """A table with fewer feature columns, or with codes that mean a missing cell.
 
     Parameters
@@ -47,11 +45,6 @@ class RecodedTable(Table):
         self._table, self.block_bytes = table, table.block_bytes
         self._codes = _codes(missing or {}, self.columns)
 
-    @property
-    def n_rows(self) -> int:
-        """Number of rows of the table underneath."""
-        return self._table.n_rows
-
     def blocks(
         self, columns: Sequence[str], extra: Sequence[str] = (), rows: int | None = None
     ) -> Iterator[Block]:
@@ -69,10 +62,6 @@ class RecodedTable(Table):
         if self._codes.keys() & {*columns, *extra}:
             return self.blocks(columns, extra)
         return self._table.sparse_blocks(columns, extra)
-
-    def source_rows(self, rows: Int[Array, " l"]) -> Int[Array, " l"]:
-        """Return the places of rows in the source of the table underneath."""
-        return self._table.source_rows(rows)
 
     def over_parts(
         self, work: Callable[[Table], dict[str, Array]]
@@ -106,14 +95,6 @@ def _codes(
     missing: Mapping[str, Sequence[int | float]], columns: Sequence[str]
 ) -> dict[str, list[float]]:
     check_known(list(missing), columns, "Among its features, the table")
-    for name, values in missing.items():
-        if not isinstance(values, Sequence | np.ndarray) or not all(
-            isinstance(value, Real) for value in values
-        ):
-            raise DataError(
-                f"missing[{name!r}] is {values!r}; it must be a list of numbers. "
-                f"Write, for instance, {name} = [0]."
-            )
     return {name: [float(v) for v in values] for name, values in missing.items()}
 
 

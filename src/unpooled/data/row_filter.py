@@ -11,6 +11,10 @@
 The text is read by the few functions below; nothing of it is evaluated as code. A
 comparison with a missing cell is neither true nor false, and nor is its negation: the
 row is left out either way.
+
+Texts have the order of the alphabet, in which '100' is before '50' and '04.10.2023'
+before '2020-01-01'. So texts are compared by order with a date or a number only where
+that order is the one of the dates, which each cell must then be written as.
 """
 
 import operator
@@ -40,6 +44,11 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _WORDS = ("and", "or", "not", "in")
+_ORDERS = ("<", "<=", ">", ">=")
+# A date as it must be written, with a time or without, so that the order of texts is
+# the order in time; and other texts that somebody means as a date or a number.
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ].*)?")
+_DATE_OR_NUMBER = re.compile(r"\s*[-+]?\d[\d.,/-]*(?:[T ].*)?")
 _COMPARE: Mapping[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
     "=": operator.eq,
@@ -229,11 +238,7 @@ def _not(part: Callable[[_Columns], _Verdict]) -> Callable[[_Columns], _Verdict]
 def _any_of(
     parts: Sequence[Callable[[_Columns], _Verdict]],
 ) -> Callable[[_Columns], _Verdict]:
-    def verdict(columns: _Columns) -> _Verdict:
-        yes, no = zip(*(part(columns) for part in parts), strict=True)
-        return np.logical_or.reduce(yes), np.logical_and.reduce(no)
-
-    return verdict
+    return _not(_all_of([_not(part) for part in parts]))
 
 
 def _all_of(
@@ -250,7 +255,7 @@ def _compared(column: str, sign: str, value: _Value) -> Callable[[_Columns], _Ve
     def verdict(columns: _Columns) -> _Verdict:
         cells = columns[column]
         known = ~is_missing(cells)
-        other = _comparable(column, cells[known], value)
+        other = _comparable(column, cells[known], value, sign)
         yes = np.zeros(len(cells), bool)
         yes[known] = _COMPARE[sign](cells[known], other)
         return yes, known & ~yes
@@ -258,7 +263,9 @@ def _compared(column: str, sign: str, value: _Value) -> Callable[[_Columns], _Ve
     return verdict
 
 
-def _comparable(column: str, cells: Shaped[Array, " n"], value: _Value) -> Any:
+def _comparable(
+    column: str, cells: Shaped[Array, " n"], value: _Value, sign: str
+) -> Any:
     """Return a value in the type of cells that are not missing."""
     kind = cells.dtype.kind
     if kind == "M" and isinstance(value, str):
@@ -271,7 +278,9 @@ def _comparable(column: str, cells: Shaped[Array, " n"], value: _Value) -> Any:
             ) from None
     holds = "text" if kind in "OUS" else "dates" if kind == "M" else "numbers"
     fits = holds == ("text" if isinstance(value, str) else "numbers")
-    if not fits and len(cells):
+    if holds == "text" and sign in _ORDERS:
+        _check_order(column, cells, value)
+    elif not fits and len(cells):
         remedy = "in quotes" if holds == "text" else "without quotes"
         remedy = "as '2020-12-31'" if holds == "dates" else remedy
         raise DataError(
@@ -279,6 +288,26 @@ def _comparable(column: str, cells: Shaped[Array, " n"], value: _Value) -> Any:
             f"{value!r}; write the value {remedy}."
         )
     return value
+
+
+def _check_order(column: str, cells: Shaped[Array, " n"], value: _Value) -> None:
+    """Raise where the order of texts is not the one that the condition means."""
+    if isinstance(value, str) and _DATE.fullmatch(value):
+        if all(_DATE.fullmatch(str(cell).strip()) for cell in cells):
+            return
+        raise DataError(
+            f"Column {column!r} holds text, not all of it dates as 2020-12-31, so that "
+            f"it cannot be compared with {value!r}. Write the dates of the source as "
+            f"2020-12-31, or choose the rows before they are written."
+        )
+    if isinstance(value, str) and not _DATE_OR_NUMBER.fullmatch(value):
+        return
+    if len(cells):
+        raise DataError(
+            f"Column {column!r} holds text, whose order is that of the alphabet and "
+            f"not that of {value!r}. Numbers need a column without other text, and "
+            f"dates are written as 2020-12-31, in the source and in the condition."
+        )
 
 
 def is_missing(cells: Shaped[Array, " n"]) -> Bool[Array, " n"]:

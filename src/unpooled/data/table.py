@@ -56,6 +56,19 @@ class Table(abc.ABC):
     named: bool
     block_bytes: int | None = None
 
+    def __repr__(self) -> str:
+        """For whoever opened the rows: how many there are, and of what."""
+        of_text = f" ({len(self.categorical)} of categories)" * bool(self.categorical)
+        named = [
+            f", {role} {name!r}"
+            for role, name in (("label", self.label), ("ids", self.ids))
+            if name is not None
+        ]
+        return (
+            f"<Table: {self.n_rows:,} rows, {len(self.columns):,} columns"
+            f"{of_text}{''.join(named)}>"
+        )
+
     @property
     def roles(self) -> Roles:
         """The label and the ids, with no choice of feature columns."""
@@ -104,6 +117,11 @@ class Table(abc.ABC):
         """
         return self.blocks(columns, extra)
 
+    @property
+    def n_source_rows(self) -> int:
+        """Number of rows of the source, of which the table may have chosen some."""
+        return self.n_rows
+
     def source_rows(self, rows: Int[Array, " l"]) -> Int[Array, " l"]:
         """Return the places in the source, counted from 0, of rows of the table."""
         return rows
@@ -132,6 +150,26 @@ def rows_per_block(
     if extra:
         check_known(extra, [*table.columns, *table.roles.others], "The table")
     return rows_in_a_block(8 * len(columns), table.block_bytes, rows)
+
+
+class WrappedTable(Table):
+    """A table with the rows of another one, read in another form."""
+
+    _table: Table
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of the table underneath."""
+        return self._table.n_rows
+
+    @property
+    def n_source_rows(self) -> int:
+        """Number of rows of the source of the table underneath."""
+        return self._table.n_source_rows
+
+    def source_rows(self, rows: Int[Array, " l"]) -> Int[Array, " l"]:
+        """Return the places of rows in the source of the table underneath."""
+        return self._table.source_rows(rows)
 
 
 class SlicedTable(Table):

@@ -102,8 +102,8 @@ class Section:
         if not _NAME.fullmatch(value):
             self.fail(
                 key,
-                f'"{value}" must be letters, digits, "-" and "_", at most 64, and '
-                f"begin with a letter or digit",
+                f'"{value}" must be letters (a to z), digits, "-" and "_", at most '
+                f"64, and begin with a letter or digit",
             )
 
     def names(
@@ -146,7 +146,7 @@ class Section:
             self.fail(key, f"must be a number from 0, not {_shown(value)}")
         return value
 
-    def codes(self, key: str) -> dict[str, list[float]]:
+    def ranges(self, key: str) -> dict[str, list[float]]:
         """Return a table of lists of numbers, by key."""
         inner = self.section(key, {})
         for name, values in inner.content.items():
@@ -154,6 +154,23 @@ class Section:
                 problem = f"must be a list of numbers such as [0], not {_shown(values)}"
                 inner.fail(name, problem)
         return {name: [float(v) for v in inner.content[name]] for name in inner}
+
+    def codes(self, key: str) -> dict[str, list[float | str]]:
+        """Return a table of lists of numbers and texts, by key."""
+        inner = self.section(key, {})
+        found: dict[str, list[float | str]] = {}
+        for name in inner:
+            values = inner.content[name]
+            if not isinstance(values, list) or not all(
+                isinstance(value, str) or _is_number(value) for value in values
+            ):
+                inner.fail(
+                    name,
+                    f"must be a list of numbers and texts such as [0] or "
+                    f'["n/d"], not {_shown(values)}',
+                )
+            found[name] = [v if isinstance(v, str) else float(v) for v in values]
+        return found
 
 
 def _remedy(text: str, problem: str) -> str:
@@ -168,6 +185,11 @@ def _remedy(text: str, problem: str) -> str:
     key, _, value = line.partition("=")
     if "Unescaped" in problem or "hex value" in problem or "\\" in value:
         return " In a path write / in place of \\, or 'single quotes' around it."
+    if re.search(r"[^\W0-9A-Za-z_]", re.sub(r"\"[^\"]*\"|'[^']*'", "", line)):
+        return (
+            " Names with letters other than a to z stand in quotes, such as "
+            '{ "Größe" = [0] }; those of silos and studies have none.'
+        )
     if "Invalid value" not in problem:
         return ""
     if re.match(r"\s*(True|False)\b", value):
@@ -181,20 +203,24 @@ def suggestion(name: str, known: Collection[str]) -> str:
     """Return ``'Did you mean "x"? '``, or an empty string when no name is similar."""
     # Without case: "pca" is similar to "PCA".
     folded = {other.casefold(): other for other in known}
-    close = difflib.get_close_matches(name.casefold(), folded, n=1)
+    # A slip is nearer; other words with letters in common are not meant.
+    close = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.7)
     return f'Did you mean "{folded[close[0]]}"? ' if close else ""
 
 
 def read_text(path: Path) -> str:
     """Return the text of a file, or raise a `StudyError`."""
     try:
-        return path.read_text("utf-8")
+        # Editors on Windows write a byte order mark, which is no part of the text.
+        return path.read_text("utf-8-sig")
     except FileNotFoundError as absent:
         raise StudyError(f"There is no file {path}.") from absent
     except OSError as wrong:
         raise StudyError(f"Cannot read {path}: {wrong.strerror or wrong}.") from wrong
     except UnicodeDecodeError as wrong:
-        raise StudyError(f"Cannot read {path}: {wrong}.") from wrong
+        raise StudyError(
+            f"Cannot read {path}: it is not text in UTF-8 ({wrong}). Save it in UTF-8."
+        ) from wrong
 
 
 def toml_text(text: str) -> str:

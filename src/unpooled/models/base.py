@@ -29,6 +29,14 @@ from unpooled.results.fitted_attributes import fitted_attributes, kept_in_silos
 from unpooled.results.subjects import title_of
 from unpooled.results.summary import Summary
 
+# What an estimator for rows says of columns: a test has the list from `_partitions`.
+_ON_COLUMNS = (
+    " Where silos have other columns of the same people, each can do for its own "
+    "columns, before the study, what concerns one at a time. Columns of several silos "
+    "are taken together by CCA, Correlation, FAMD, KernelPCA, LinearRegression, MCA, "
+    "MMVFL, PCA, PLSCanonical, PLSRegression, PLSSVD, Ridge, VFedAKPCA and VFedPCA."
+)
+
 
 class FederatedEstimator(BaseEstimator, abc.ABC):
     """An estimator whose `fit` takes a federation where scikit-learn's takes X.
@@ -53,6 +61,8 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
     # Whether a study fits it on all rows before folds, since silos refuse it on some.
     on_all_rows = False
     _partitions = ("rows",)
+    # What a model for rows says to do on a column partition.
+    _instead_by_columns = _ON_COLUMNS
     # Whether cells of rows may be missing.
     _missing = False
     # Partitions on which a constant column makes a fit fail, if it does on any, and
@@ -107,9 +117,12 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
         self._forget()
         federation = check_federation(self, X)
         if federation.partition not in self._partitions:
+            by_columns = federation.partition == "columns"
+            instead = self._instead_by_columns if by_columns else ""
             raise DataError(
                 f"{type(self).__name__} works on partitions by "
                 f"{' and '.join(self._partitions)}, not by {federation.partition}."
+                f"{instead}"
             )
         y = named_target(federation, y)
         try:
@@ -121,8 +134,10 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
             self._forget()
             raise
         if federation.partition == "columns":
-            # What the silos keep of the model lives as long as their federation.
-            self.kept_, self._silos = federation.kept_here, federation
+            # What the silos keep of the model lives as long as their federation. It is
+            # under this view, unless the model names another.
+            self.kept_ = vars(self).get("kept_", federation.kept_here)
+            self._silos = federation
         self.n_features_in_ = inputs.n_features
         if inputs.named:
             self.feature_names_in_ = np.array(inputs.feature_names, dtype=object)
@@ -220,7 +235,7 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
 
     @classmethod
     def kept_by_silos(cls) -> tuple[str, ...]:
-        """Return the attributes that silos keep on a column partition."""
+        """Return the attributes that silos keep on a column partition, and may show."""
         return cls._kept_by_silos
 
     @classmethod
@@ -269,15 +284,20 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
         alone = copy.copy(self)
         try:
             exhibits = alone._exhibits_with(input_names(self), later)
+            listed = not exhibits and "kept_" not in vars(self)
         except DataError:
             # Of attributes that the silos keep. The others can be listed.
-            exhibits = []
-        if not exhibits:
+            exhibits, listed = [], True
+        if listed:
             fitted = {name: vars(self)[name] for name in fitted_names(self)}
             exhibits = fitted_attributes(fitted)
         if "kept_" in vars(self) and not set(self._kept_by_silos) <= set(vars(self)):
-            exhibits.append(kept_in_silos())
+            exhibits.append(kept_in_silos(self._disclosable()))
         return Summary(title_of(self), exhibits)
+
+    def _disclosable(self) -> list[str]:
+        """Return the attributes that silos keep and that a study can still ask for."""
+        return [name for name in self.kept_by_silos() if name not in vars(self)]
 
     def _exhibits(self, columns: Sequence[str], /) -> list[Exhibit]:
         """Return the results as tables, pictures and sentences.
@@ -294,6 +314,14 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
             is read with `vars`: an attribute that is not there is a `DataError`.
         """
         return []
+
+    def _units(self) -> Mapping[str, str]:
+        """Return by name the units of the columns that this step gives others.
+
+        Columns that it makes, such as components or indicators, have names that say
+        what they are.
+        """
+        return {}
 
     def _citation(self) -> Citation:
         """Return what was done, for a paper: a sentence, and the works to cite."""

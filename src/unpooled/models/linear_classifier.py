@@ -45,10 +45,7 @@ def classified(
     X: Float[Array, "n p"], *, coef: Float[Array, "k p"], intercept: Float[Array, " k"]
 ) -> Float[Array, "n 1"]:
     """Return the position of each row's most probable class."""
-    # A row with a missing cell has no class, and a metric refuses it.
-    scores = X @ coef.T + intercept
-    best = positions(scores)[:, None].astype(float)
-    return np.where(np.isnan(scores).any(axis=1, keepdims=True), np.nan, best)
+    return best_classes(X @ coef.T + intercept)
 
 
 def probabilities(scores: Float[Array, "n k"]) -> Float[Array, "n c"]:
@@ -64,6 +61,12 @@ def positions(scores: Float[Array, "n k"]) -> Int[Array, " n"]:
     if scores.shape[1] > 1:
         return scores.argmax(axis=1)
     return (scores[:, 0] > 0).astype(np.int64)
+
+
+def best_classes(scores: Float[Array, "n k"]) -> Float[Array, "n 1"]:
+    """Return `positions`; NaN for a row with a missing cell, which metrics refuse."""
+    best = positions(scores)[:, None].astype(float)
+    return np.where(np.isnan(scores).any(axis=1, keepdims=True), np.nan, best)
 
 
 linear_steps = (decided, probable, classified)

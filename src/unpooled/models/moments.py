@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from unpooled.arrays import Array, Float
+from unpooled.arrays import Array, Float, Int
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.moments import (
@@ -104,11 +104,19 @@ def pooled_sums(
 )
 def own_observed(X: Float[Array, "n p"]) -> dict[str, Any]:
     """Keep, on a column partition, counts and sums of the silo's own columns."""
+    count, total = finite_observed_sums(X)
+    return {"count": count, "total": total}
+
+
+def finite_observed_sums(
+    X: Float[Array, "n p"],
+) -> tuple[Int[Array, " p"], Float[Array, " p"]]:
+    """Return `observed_sums` that a silo keeps; refuse infinite cells."""
     count, total = observed_sums(X)
     if not np.isfinite(total).all():
         # Nothing of it leaves, where it would be refused.
         raise DataError("A cell is infinite, or too large.", rule="infinite_values")
-    return {"count": count, "total": total}
+    return count, total
 
 
 @summed(
@@ -159,6 +167,15 @@ def finite_sums(X: Rows, sums: Sums = None) -> Float[Array, " p"]:
     if not np.isfinite(total).all():
         raise not_finite(X)
     return total
+
+
+def check_finite(X: Float[Array, "n p"]) -> None:
+    """Refuse infinite cells; missing ones are fine."""
+    if np.isinf(X).any():
+        raise DataError(
+            "Input X contains infinity; missing values may be NaN.",
+            rule="infinite_values",
+        )
 
 
 def complete(X: Float[Array, "n p"]) -> Float[Array, "n p"]:

@@ -32,10 +32,24 @@ def whole_number(
     return int(value)
 
 
+def is_number(value: Any) -> bool:
+    """Return whether a value is a number; True and False are none."""
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
+
+
 def check_share(name: str, value: float) -> None:
     """Refuse a number outside [0, 1]."""
     if not 0.0 <= value <= 1.0:
         raise DataError(f"{name}={value!r}; choose a number in [0, 1].")
+
+
+def check_alpha(alpha: Any) -> None:
+    """Refuse what is no complement of the level of an interval, such as the level."""
+    if not is_number(alpha) or not 0.0 < alpha <= 0.5:
+        raise DataError(
+            f"alpha={alpha!r} is one less the level, as in statsmodels: choose a "
+            f"number above 0 and at most 0.5, such as 0.05 for intervals at 95 %."
+        )
 
 
 def component_count(k: Any, most: int) -> int:

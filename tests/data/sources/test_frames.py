@@ -140,8 +140,11 @@ def test_other_pandas_columns_are_refused(cells):
 def test_categories_are_refused_as_features_and_are_text_as_label():
     frame = pd.DataFrame({"a": [1, 2], "c": pd.Categorical(["x", None])})
 
-    with pytest.raises(DataError, match=r"'c' \(Categorical"):
+    with pytest.raises(DataError, match=r"'c' \(text\)"):
         FrameTable(frame)
+    days = pd.DataFrame({"day": pd.to_datetime(["2024-01-31", None])})
+    with pytest.raises(DataError, match=r"'day' \(dates\)"):
+        FrameTable(days)
     block = next(FrameTable(frame, Roles(label="c")).blocks(["a"], ["c"]))
     assert block.extra["c"].tolist() == ["x", None]
 

@@ -129,8 +129,9 @@ def test_sparse_rows_are_never_filled_in(monkeypatch):
     rng = np.random.default_rng(0)
     X = scipy.sparse.random_array((90, 3000), density=0.01, rng=rng, format="csr")
     X = scipy.sparse.diags_array(0.8 ** np.arange(90)) @ X
-    # Of 90 rows alone: products with blocks of directions are many numbers.
-    policy = {"max_released_share": 3.0}
+    # Of 90 rows alone: products with blocks of directions are many numbers, and some
+    # columns are one row's.
+    policy = {"max_released_share": 3.0, "max_leverage": 1.0}
     silos = {name: X[i::3] for i, name in enumerate("abc")}
     federation = simulate(silos, policy=policy)
     pca = PCA(2, svd_solver="krylov", random_state=0).fit(federation)

@@ -1,6 +1,8 @@
 import subprocess
 import sys
 import tracemalloc
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -46,6 +48,7 @@ def cells():
         "CSV",
         "csv.gz",
         "tsv",
+        "txt",
         "parquet",
         "sqlite",
         "postgresql",
@@ -74,7 +77,7 @@ def source(request, cells, tmp_path):
     if kind == "parquet":
         frame.to_parquet(path, row_group_size=5)
     else:
-        frame.to_csv(path, index=False, sep="\t" if kind == "tsv" else ",")
+        frame.to_csv(path, index=False, sep="\t" if kind in ("tsv", "txt") else ",")
     return path
 
 
@@ -107,6 +110,33 @@ def test_every_source_takes_columns_and_codes(source, cells):
     block = next(table.blocks([second, first]))
     assert_array_equal(block.X[:, 0], np.full(37, np.nan))
     assert_array_equal(block.X[:, 1], cells[:, 0])
+
+
+@pytest.mark.parametrize("chosen", [{"columns": ["a"]}, {"exclude": ["b"]}])
+def test_what_is_declared_of_a_column_may_stand_while_it_is_left_out(
+    chosen: dict[str, Any], tmp_path: Path
+):
+    rows = pd.DataFrame({"a": [1.0, 0.0], "b": [0.0, 7.0]})
+    declared: dict[str, Any] = {
+        "missing": {"a": [0], "b": [0]},
+        "plausible": {"b": [8, 9]},
+    }
+
+    table = open_source(rows, **chosen, **declared)
+
+    assert table.columns == ("a",)
+    assert_array_equal(next(table.blocks(["a"])).X, [[1.0], [np.nan]])
+    for role in declared:
+        misspelt: dict[str, Any] = {role: {"B": [8, 9]}}
+        with pytest.raises(DataError, match=r"no column 'B'\. Did you mean 'b'"):
+            open_source(rows, **chosen, **misspelt)
+    # Texts, too, which a file's own reader replaces.
+    rows.to_csv(path := tmp_path / "rows.csv", index=False)
+    texts: dict[str, Any] = {"a": [0, "n/d"], "b": ["n/d"]}
+    assert open_source(path, **chosen, missing=texts).columns == ("a",)
+    # A label is read, and is no feature whose cells could be blanked.
+    with pytest.raises(DataError, match="Among its features"):
+        open_source(rows, label="b", columns=["a"], missing={"b": [0]})
 
 
 def test_every_source_refuses_unknown_columns(source):

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from statsmodels.stats.outliers_influence import variance_inflation_factor
 
 import unpooled as up
+from line_fields import fields
 from unpooled.data.heart_disease import load
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.testing import check_estimator
@@ -154,11 +155,7 @@ def test_released_of_complete_rows_is_what_the_docstring_says(hospitals):
     federation = up.simulate(hospitals)
     up.Correlation().fit(federation.select(NAMES))
 
-    seen = [
-        (line.step, line.name, line.shape)
-        for line in federation.ledger
-        if line.visibility == "summed"
-    ]
+    seen = fields(federation.ledger, "step name shape", visibility="summed")
     assert list(dict.fromkeys(seen)) == [
         ("correlation.local_total", "count", ()),
         ("correlation.local_total", "total", (4,)),

@@ -6,6 +6,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import unpooled as up
+from line_fields import fields
 from unpooled.errors import DataError
 from unpooled.testing import check_estimator
 
@@ -137,11 +138,7 @@ def test_missing_cells_are_a_category_or_refused():
 def test_released_are_counts_of_pairs():
     here = silos("balanced")
     up.MCA().fit(here)
-    lines = [
-        (line.step, line.name, line.shape)
-        for line in here.ledger
-        if (line.direction, line.visibility) == ("out", "summed")
-    ]
+    lines = fields(here.ledger, "step name shape", direction="out", visibility="summed")
     assert lines == [
         ("mca.local_categories", "names", (3, 24, 43)),
         ("mca.local_total", "count", ()),

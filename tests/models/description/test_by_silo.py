@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import unpooled as up
+from described_rows import made, silos
+from line_fields import fields
 from unpooled.data import heart_disease
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.linalg.small_cells import is_unsafe, withheld_silos
@@ -21,29 +23,6 @@ OPEN = {"allow_disclosed": True}
 NUMBERS, CODED, TEXTS = ["age", "chol"], ["stage"], ["ward"]
 # Whether silos follow the program, and how totals travel.
 WAYS = [(False, "plain"), (True, "masked")]
-
-
-def made(n=400, seed=0):
-    """Rows of numbers, codes and text of which every silo has many, some missing."""
-    rng = np.random.default_rng(seed)
-    frame = pd.DataFrame(
-        {
-            "age": rng.integers(30, 80, n).astype(float),
-            "chol": 1e5 + np.exp(rng.standard_normal(n)),
-            "stage": rng.integers(0, 3, n).astype(float),
-            "ward": rng.choice(["hall", "icu", "Ärzte"], n),
-            "kind": rng.choice(["ill", "well"], n),
-        }
-    )
-    frame.loc[rng.random(n) < 0.3, ["chol", "ward"]] = None
-    return frame
-
-
-def silos(frame, cuts=(90, 200, 260), **options):
-    parts = np.split(np.arange(len(frame)), cuts)
-    tables = {f"s{i}": frame.iloc[own] for i, own in enumerate(parts)}
-    options = {"label": "kind", "categorical": TEXTS, "policy": OPEN, **options}
-    return up.simulate(tables, **options), list(tables.values())
 
 
 def described(federation, **options):
@@ -143,9 +122,12 @@ def test_what_leaves_for_quartiles():
     model.fit(federation)
     assert {x.round for x in planned.releases} == {x.round for x in federation.ledger}
     for lines in (federation.ledger, planned.releases):
-        own = [(x.name, x.shape, x.visibility) for x in lines
-               if x.step == "describe.own_quartile_table"
-               and x.direction == "out"]  # fmt: skip
+        own = fields(
+            lines,
+            "name shape visibility",
+            step="describe.own_quartile_table",
+            direction="out",
+        )
         assert own[:2] == [
             ("quartiles", (2, 3), "disclosed"),
             ("errors", (2, 3), "disclosed"),

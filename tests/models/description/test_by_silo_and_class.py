@@ -1,6 +1,7 @@
 """What each silo shows of its classes, and that no small count follows from it."""
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ import scipy.optimize
 import scipy.stats
 from numpy.testing import assert_allclose
 
+import described_rows
 import unpooled as up
 from unpooled.data import heart_disease
 from unpooled.errors import DataError, ReleaseRefusedError
@@ -17,31 +19,11 @@ from unpooled.models.description import by_silo_and_class
 from unpooled.party.rules import one_setting
 from unpooled.study import Study
 
-OPEN = {"allow_disclosed": True}
 WAYS = [(False, "plain"), (True, "masked")]
 
 
-def made(n=600, seed=0):
-    """Rows of numbers, codes and text of which every silo has many, some missing."""
-    rng = np.random.default_rng(seed)
-    frame = pd.DataFrame(
-        {
-            "age": rng.integers(30, 80, n).astype(float),
-            "chol": 1e5 + np.exp(rng.standard_normal(n)),
-            "stage": rng.integers(0, 3, n).astype(float),
-            "ward": rng.choice(["hall", "icu", "Ärzte"], n),
-            "kind": rng.choice(["ill", "well", "worse"], n),
-        }
-    )
-    frame.loc[rng.random(n) < 0.3, ["chol", "ward"]] = None
-    return frame
-
-
-def silos(frame, cuts=(150, 300, 450), **options):
-    parts = np.split(np.arange(len(frame)), cuts)
-    tables = {f"s{i}": frame.iloc[own] for i, own in enumerate(parts)}
-    options = {"label": "kind", "categorical": ["ward"], "policy": OPEN, **options}
-    return up.simulate(tables, **options), list(tables.values())
+made = partial(described_rows.made, 600, kinds=("ill", "well", "worse"))
+silos = partial(described_rows.silos, cuts=(150, 300, 450))
 
 
 def described(federation, **options):
@@ -352,7 +334,7 @@ def sizes_by_silo(counts):
     return [np.s_[k, i, :] for k in range(c) for i in range(m)]
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("c", [2, 3])
 @pytest.mark.parametrize("m", [3, 4])
 def test_no_small_count_follows_from_sizes_of_classes_and_the_table_of_all(c, m):

@@ -13,6 +13,7 @@ import tableone
 from numpy.testing import assert_allclose
 
 import unpooled as up
+from line_fields import fields
 from unpooled.data import heart_disease
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.linalg.small_cells import withheld
@@ -191,6 +192,18 @@ def test_heart_disease_over_four_silos():
     hidden = np.isnan(model.category_counts_[:-1, 1, 0])
     assert hidden[small.between(1, 4)].all()
     assert hidden.sum() >= 2
+    # The table says what its dashes are: a terminal does not show the text above it.
+    (exhibit,) = model.summary().exhibits
+    shown = exhibit.on_pages[0]
+    assert any(cell == "–" for row in shown.rows for cell in row)
+    assert shown.note.startswith("– stands for what is withheld: counts below 5")
+    assert "SMD is the standardised mean difference" in shown.note
+
+
+def test_a_table_without_dashes_does_not_explain_them():
+    rows = {name: np.arange(40.0)[:, None] for name in "abc"}
+    (exhibit,) = up.describe(up.simulate(rows)).summary().exhibits
+    assert not any("–" in table.notes for table in exhibit.tables)
 
 
 def test_medians_are_printed_with_the_digits_that_they_are_known_to(found):
@@ -451,11 +464,9 @@ def test_names_that_few_have_are_not_told():
     assert model.categories_[place] == ["0", "A", "AB", "B"]
     assert np.isnan(model.category_counts_[:, place, 4]).all()
     assert np.isnan(model.p_value_[model.columns_.index("blood")])
-    opened = {
-        (line.step, line.name)
-        for line in federation.ledger
-        if line.direction == "out" and line.visibility == "summed"
-    }
+    opened = set(
+        fields(federation.ledger, "step name", direction="out", visibility="summed")
+    )
     assert ("describe.local_texts", "names") not in opened
     assert ("describe.found_names", "frequent") in opened
 

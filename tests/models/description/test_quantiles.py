@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import unpooled as up
+from line_fields import fields
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.linalg.rank_search import parted
 from unpooled.protocol.step import find_step
@@ -92,11 +93,9 @@ def test_nothing_is_said_of_few_values_beyond(rows):
 
 def test_only_quantiles_are_opened(found):
     federation = found[0]
-    opened = [
-        (line.step, line.name, line.shape)
-        for line in federation.ledger
-        if line.direction == "out" and line.visibility == "summed"
-    ]
+    opened = fields(
+        federation.ledger, "step name shape", direction="out", visibility="summed"
+    )
     step = "quantiles.found_quantiles"
     assert opened == [(step, "value", (6, 5)), (step, "error", (6, 5))]
     assert len(federation.rounds) <= 14

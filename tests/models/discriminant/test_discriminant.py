@@ -8,6 +8,7 @@ import sklearn.discriminant_analysis
 from numpy.testing import assert_allclose, assert_array_equal
 from statsmodels.multivariate.manova import MANOVA
 
+from line_fields import fields
 from twins import assert_close
 from unpooled import (
     PCA,
@@ -164,11 +165,7 @@ def test_releases_only_what_the_docstring_says(data):
 
     LinearDiscriminantAnalysis().fit(federation, "class")
 
-    left = [
-        (line.step, line.name, line.shape, line.visibility)
-        for line in federation.ledger
-        if line.direction == "out"
-    ]
+    left = fields(federation.ledger, "step name shape visibility", direction="out")
     assert left == [
         ("discriminant.local_names", "cells", (20, 16), "summed"),
         ("discriminant.local_class_totals", "total", (3, P), "summed"),
@@ -176,8 +173,9 @@ def test_releases_only_what_the_docstring_says(data):
         ("discriminant.local_within_scatter", "scatter", (P, P), "summed"),
     ]
     assert federation.ledger.verify()
-    out = [line for line in planned.releases if line.direction == "out"]
-    assert [(x.step, x.name, x.shape, x.visibility) for x in out] == left
+    assert left == fields(
+        planned.releases, "step name shape visibility", direction="out"
+    )
     assert planned.refusals == ()
 
 

@@ -27,9 +27,9 @@ def rows(p=5, N=120, c=3):
     return X * np.linspace(0.1, 3.0, p) + 2.0, y
 
 
-def fitted(X, y, **options):
+def fitted(X, y, kinds=("no", "yes", "maybe"), **options):
     frame = pd.DataFrame(X, columns=[f"v{j}" for j in range(X.shape[1])])
-    frame["kind"] = np.array(["no", "yes", "maybe"])[y]
+    frame["kind"] = np.array(kinds)[y]
     silos = {f"silo{i}": frame[i::3] for i in range(3)}
     federation = simulate(silos, label="kind", policy=Policy.open(), follow=True)
     return LinearDiscriminantAnalysis(**options).fit(federation, "kind")
@@ -141,6 +141,21 @@ def test_two_classes_have_densities_and_the_threshold_of_predictions(options):
     assert all(f">{text}<" in picture for text in ("no", "yes"))
     assert "threshold" in picture
     assert "People are not drawn" in exhibit.text
+
+
+def test_a_threshold_of_equal_classes_is_0_and_not_a_rounding_error():
+    X, y = rows(p=3, N=120, c=2)
+    model = fitted(X - X.mean(axis=0), y, ("healthy people", "patients"))
+
+    table = model.summary().to_frame("threshold").set_index("quantity")["score"]
+    assert table["Threshold"] == 0
+    shown = {exhibit.heading: exhibit for exhibit in model.summary().exhibits}
+    classes, decisions = shown["Classes"], shown["Decision functions"]
+    assert "score above 0 is" in classes.text
+    assert ">threshold 0.00<" in str(svg(classes.picture, "classes"))
+    # The title of a single panel has room for both names.
+    drawn = str(svg(decisions.picture, "decisions"))
+    assert ">patients / healthy people<" in drawn
 
 
 def test_people_are_drawn_where_their_scores_are():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from test_discriminant import pooled, silos
 
+from line_fields import fields
 from twins import assert_close
 from unpooled import LinearDiscriminantAnalysis, Policy, plan
 from unpooled.errors import DataError
@@ -46,9 +47,9 @@ def test_a_plan_for_more_columns_than_rows(shrinkage):
     planned = plan(model, federation, "class", n_rows=60)
     assert len(federation.ledger) == 0
     model.fit(federation, "class")
-    assert [(x.step, x.name, x.shape) for x in planned.releases] == [
-        (x.step, x.name, x.shape) for x in federation.ledger
-    ]
+    assert fields(planned.releases, "step name shape") == fields(
+        federation.ledger, "step name shape"
+    )
     # Nobody said how many rows there are: then there are many.
     whole = plan(model, federation, "class")
     assert any(line.shape == (80, 80) for line in whole.releases)

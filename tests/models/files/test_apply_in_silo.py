@@ -91,6 +91,11 @@ def test_a_silo_writes_what_the_study_reads_of_its_rows(name, tmp_path):
     np.testing.assert_allclose(own_rows, wanted[~alone], rtol=1e-9)
 
 
+def nothing_kept(address):
+    """Stand for a silo that keeps no arrays of any fit."""
+    return KeptArrays(address, ())
+
+
 def mixed_silos(n=60):
     """Return three silos of numbers, some missing, and of names."""
     rng = np.random.default_rng(0)
@@ -133,6 +138,8 @@ PIPELINES = {
 }
 
 
+# A name that one row of a silo has is none that the study knows.
+@pytest.mark.filterwarnings("ignore:Found unknown categories")
 @pytest.mark.parametrize("name", PIPELINES)
 @pytest.mark.parametrize("ending", [".csv", ".parquet"])
 def test_names_of_a_file_are_the_models_categories(name, ending, tmp_path):
@@ -190,6 +197,59 @@ def test_a_silo_centres_by_the_means_that_it_kept(place, tmp_path):
     log.forgotten("s", [])
     with pytest.raises(DataError, match="study s, and there are none"):
         apply(model, open_source(new), tmp_path / "2.csv", partial(kept_of_fit, log))
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+def test_a_model_that_predicts_writes_classes_and_probabilities(ending, tmp_path):
+    """It had nothing to write: a classifier was of no use where it was sent to."""
+    silos = mixed_silos()
+    rng = np.random.default_rng(1)
+    for frame in silos.values():
+        frame["ill"] = np.where(frame["age"] + rng.normal(0, 9, len(frame)) > 60, 1, 0)
+        frame["ill"] = frame["ill"].map({0: "no", 1: "yes"})
+    encoded = up.ColumnTransformer(
+        [(up.SimpleImputer(), "numeric"), (up.OneHotEncoder(drop="first"), ["ward"])]
+    )
+    model = make_pipeline(encoded, up.LogisticRegression()).fit(
+        up.simulate(
+            silos, label="ill", categorical=["ward", "site"], policy=up.Policy.open()
+        )
+    )
+    source = tmp_path / "rows.parquet"
+    silos["a"].to_parquet(source)
+    table = open_source(source, label="ill", categorical=["ward", "site"])
+
+    n, columns = apply(model, table, tmp_path / f"out{ending}", nothing_kept)
+
+    read = pd.read_csv if ending == ".csv" else pd.read_parquet
+    written = read(tmp_path / f"out{ending}")
+    rows = silos["a"].drop(columns="ill")
+    assert n == len(rows)
+    assert columns == ["ill", "predicted", "probability_no", "probability_yes"]
+    assert written["predicted"].tolist() == model.predict(rows).tolist()
+    np.testing.assert_allclose(
+        written.iloc[:, 2:], model.predict_proba(rows), rtol=1e-12
+    )
+
+
+def test_a_regression_writes_predicted_numbers(tmp_path):
+    cells = np.random.default_rng(2).normal(size=(90, 3))
+    rows = pd.DataFrame(cells, columns=["a", "b", "c"])
+    federation = up.simulate({name: rows[k::3] for k, name in enumerate("xyz")})
+    model = up.LinearRegression().fit(federation, "c")
+    table = open_source(rows)
+
+    _, columns = apply(model, table, tmp_path / "out.csv", nothing_kept)
+
+    written = pd.read_csv(tmp_path / "out.csv")
+    assert columns == ["predicted"]
+    np.testing.assert_allclose(written["predicted"], model.predict(rows[["a", "b"]]))
+    within = up.LinearRegression(site_effects=True).fit(federation, "c")
+    with pytest.raises(StudyError, match="own intercept for each silo"):
+        apply(within, table, tmp_path / "2.csv", nothing_kept)
+    with pytest.raises(StudyError, match="neither transforms nor predicts"):
+        apply(up.describe(federation), table, tmp_path / "3.csv", nothing_kept)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.csv"]
 
 
 @pytest.mark.parametrize("name", NO_SCORES)

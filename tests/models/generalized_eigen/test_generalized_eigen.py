@@ -5,6 +5,7 @@ import pytest
 import scipy.linalg
 from numpy.testing import assert_allclose, assert_array_equal
 
+from line_fields import fields
 from twins import assert_close
 from unpooled import GeneralizedEigen, Policy, load, plan, save, simulate
 from unpooled.arrays import Array
@@ -104,11 +105,7 @@ def test_one_shot_takes_one_round_in_which_anything_leaves(rows):
     federation = silos(rows)
     planned = plan(model(rows, solver="dgep-power"), federation)
     model(rows, solver="dgep-power", random_state=0).fit(federation)
-    left = [
-        (x.round, x.step, x.shape, x.visibility)
-        for x in federation.ledger
-        if x.direction == "out"
-    ]
+    left = fields(federation.ledger, "round step shape visibility", direction="out")
     assert left == [(2, "eigenproblem.local_whitened", (P, P), "summed")]
     assert [x.name for x in planned.releases] == [x.name for x in federation.ledger]
 

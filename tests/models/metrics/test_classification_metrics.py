@@ -12,6 +12,7 @@ from sklearn.calibration import calibration_curve
 from sklearn.pipeline import make_pipeline
 
 import unpooled as up
+from line_fields import fields
 from pooled_folds import pooled_rows
 from splits import SPLITS
 from unpooled.errors import DataError, ReleaseRefusedError
@@ -238,11 +239,12 @@ def test_what_is_released_is_what_is_said():
 
     up.metrics.confusion_matrix("ill", model.predict(federation))
 
-    seen = [
-        (line.step, line.name, line.shape)
-        for line in federation.ledger[before:]
-        if (line.direction, line.visibility) == ("out", "summed")
-    ]
+    seen = fields(
+        federation.ledger[before:],
+        "step name shape",
+        direction="out",
+        visibility="summed",
+    )
     assert seen == [
         ("classes.local_class_counts", "count", (2,)),
         ("classes.local_class_counts", "others", ()),

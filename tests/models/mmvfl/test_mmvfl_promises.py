@@ -6,6 +6,7 @@ import pytest
 
 import unpooled as up
 from chance import deviation
+from line_fields import fields
 from mmvfl_silos import SIZES, published, silos, three_kinds
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.models.mmvfl import mmvfl
@@ -66,11 +67,7 @@ def test_ledger_of_a_fit_is_what_the_docstring_says(data):
     X, y = data
     federation = silos(X, y)
     model = up.MMVFL(max_iter=2, tol=0.0).fit(federation, y="tree")
-    out = [
-        (x.step, x.name, x.shape, x.visibility)
-        for x in federation.ledger
-        if x.direction == "out"
-    ]
+    out = fields(federation.ledger, "step name shape visibility", direction="out")
     iteration = [
         ("mmvfl.local_labels", "consensus", (36, 3), "veiled"),
         ("mmvfl.local_objective", "objective", (), "summed"),

@@ -9,6 +9,8 @@ import sklearn.cross_decomposition
 import sklearn.decomposition
 import sklearn.discriminant_analysis
 import sklearn.impute
+import sklearn.linear_model
+import sklearn.metrics
 import sklearn.model_selection
 import sklearn.preprocessing
 from numpy.testing import assert_allclose
@@ -84,6 +86,87 @@ def test_a_discriminant_of_heart_disease():
     assert costs == n_rounds(federation, before) + 4
 
 
+WHOLE = ["age", "sex", "cp"]
+
+
+def heart(**options):
+    """Return heart disease with the columns that lack no cell and two classes."""
+    tables = {
+        name: (frame := table.to_pandas())[WHOLE].assign(ill=(frame["num"] > 0) * 1.0)
+        for name, table in heart_disease.load().items()
+    }
+    return up.simulate(tables, random_state=0, **options)
+
+
+@pytest.mark.parametrize("follow", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("model", "label"),
+    [
+        (up.LogisticRegression(), "ill"),
+        pytest.param(
+            *(up.LogisticRegression(C=0.5, solver="bfgs"), "ill"),
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            *(up.LogisticRegression(cov_type="HC1"), "cp"), marks=pytest.mark.slow
+        ),
+        (up.GLM("poisson"), None),
+    ],
+    ids=str,
+)
+def test_searches_of_folds_begin_at_the_fit_of_all_rows(model, label, follow):
+    """They end where others do, with half of the numbers or fewer."""
+    policy = up.Policy.open()
+    federation = heart(label=label, policy=policy, follow=follow)
+    y = label or "ill"
+    model = clone(model).fit(federation, y)
+    before = len(federation.ledger)
+    found = up.cross_validate(model, federation, y, cv=4, return_estimator=True)
+    # The fit of all rows, and of each fold two rounds, or up to five without gradients.
+    opened = [
+        x.name == "information" and x.direction == "out" for x in federation.ledger
+    ]
+    cold, informed = sum(opened[:before]), sum(opened[before:])
+    few = 5 if isinstance(model, up.GLM) else 2
+    # With a penalty nothing needs the information at the end of a search by gradients.
+    least = 1 if vars(model).get("solver") == "bfgs" else 2
+    assert cold + 4 * least <= informed <= cold + 4 * few
+    for near, (train, _) in zip(found["estimator"], federation.folds(4), strict=True):
+        alone = clone(model).fit(train, y)
+        for name in vars(alone):
+            if name.endswith("_") and name != "n_iter_":
+                # Both searches end within 1e-8 standard errors, and a step more.
+                theirs = getattr(alone, name)
+                close: dict[str, Any] = {"rtol": 1e-7, "atol": 1e-9}
+                if np.issubdtype(np.asarray(theirs).dtype, np.number):
+                    assert_allclose(getattr(near, name), theirs, **close, err_msg=name)
+        assert "_near" not in vars(near)
+
+
+def test_logistic_regression_is_judged_on_heart_disease_under_default_rules():
+    tables = {
+        name: (frame := table.to_pandas())
+        .drop(columns=["slope", "ca", "thal", "fbs", "num"])
+        .assign(ill=(frame["num"] > 0).astype(int))
+        for name, table in heart_disease.load().items()
+    }
+    federation = up.simulate(tables, label="ill", random_state=0, follow=True)
+    ours = up.SimpleImputer()
+    filled = ours.fit(federation, "ill").transform(federation)
+    names = ["accuracy", "roc_auc"]
+    found = up.cross_validate(up.LogisticRegression(), filled, "ill", scoring=names)
+
+    X, y = pooled_rows(federation)
+    theirs = sklearn.model_selection.cross_validate(
+        sklearn.linear_model.LogisticRegression(C=np.inf, tol=1e-10, max_iter=10_000),
+        sklearn.impute.SimpleImputer().fit_transform(X),
+        y,
+        cv=pooled_folds(federation, 5),
+        scoring="accuracy",
+    )
+    assert_allclose(found["test_accuracy"], theirs["test_score"], **CLOSE)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("follow", [False, True])
 def test_several_scores_of_a_pipeline_that_fills(follow):
@@ -126,6 +209,59 @@ def test_several_scores_of_a_pipeline_that_fills(follow):
     # One for the blocks, one for the sizes of the classes, one for counts and losses.
     assert n_rounds(federation, before) == fit + 4 <= 3 * fit
     assert [type(model[-1]) for model in found["estimator"]] == [type(ours[-1])] * 5
+
+
+@pytest.mark.parametrize("names", [("ja", "nein"), (0, 1), ("a", "b", "c")], ids=str)
+def test_scores_of_one_class_are_those_of_scikit_learn(names):
+    """Of "ja" and "nein" the second is the one that nobody looks for."""
+    rng, n = np.random.default_rng(2), 300
+    kinds = np.array(names)
+    tables = {}
+    for name in "uvw":
+        y = rng.integers(0, len(kinds), n)
+        X = rng.standard_normal((n, 2)) + y[:, None]
+        tables[name] = pd.DataFrame(X, columns=list("pq")).assign(kind=kinds[y])
+    federation = up.simulate(tables, label="kind", random_state=1)
+    metrics = {
+        "recall": sklearn.metrics.recall_score,
+        "precision": sklearn.metrics.precision_score,
+        "f1": sklearn.metrics.f1_score,
+    }
+
+    def of_one(kind):
+        # scikit-learn asks for one or the other.
+        several = {"labels": [kind], "average": "macro"}
+        return several if len(names) > 2 else {"pos_label": kind}
+
+    scoring = [f"{score}:{kind}" for score in metrics for kind in names]
+
+    found = up.cross_validate(
+        up.LinearDiscriminantAnalysis(), federation, "kind", cv=4, scoring=scoring
+    )
+    expected = sklearn.model_selection.cross_validate(
+        sklearn.discriminant_analysis.LinearDiscriminantAnalysis(solver="eigen"),
+        *pooled_rows(federation),
+        cv=pooled_folds(federation, 4),
+        scoring={
+            f"{score}:{kind}": make_scorer(metric, **of_one(kind))
+            for score, metric in metrics.items()
+            for kind in names
+        },
+    )
+
+    assert len(found) == 2 + len(scoring)
+    for name in scoring:
+        key = f"test_{name}"
+        assert_allclose(found[key], expected[key], **CLOSE, err_msg=key)
+    for scoring in ("recall:nobody", "recall:"):
+        with pytest.raises(DataError, match=f"scoring='{scoring}'"):
+            up.cross_validate(
+                up.LinearDiscriminantAnalysis(), federation, "kind", scoring=scoring
+            )
+    with pytest.raises(DataError, match=r"choose among .* recall:CLASS"):
+        up.cross_validate(
+            up.LinearDiscriminantAnalysis(), federation, "kind", scoring="roc_auc:ja"
+        )
 
 
 def test_cells_of_which_every_block_lacks_many_are_filled_fold_by_fold():
@@ -316,12 +452,13 @@ def test_a_plan_has_every_round_of_a_search_in_the_folds_too(solver):
 
     fit = rounds(up.plan(model, federation, "z"))
     assert fit == [1] * (6 if solver == "newton" else 24)
-    folds = up.plan(CrossValidation(model, cv=3), federation, "z")
-    assert len(rounds(folds)) == len(fit)
-    # One candidate after the other, then the best on all rows. Both begin at the
-    # classes' shares, where alone they ask alike.
+    # All rows, and then the folds, which begin where that fit ended.
+    folds = rounds(up.plan(CrossValidation(model, cv=3), federation, "z"))
+    assert folds == [*fit, *[3] * len(fit)]
+    # One candidate after the other, then the best on all rows. All rows begin at the
+    # classes' shares, where alone the candidates ask alike.
     search = rounds(up.plan(grid, federation, "z"))
-    assert len(search) == 3 * len(fit) - 1
+    assert len(search) == 5 * len(fit) - 2
 
 
 FILLING = {

@@ -140,6 +140,8 @@ def test_means_have_the_textbook_error_and_interval():
     error = means.std(axis=0, ddof=1) / np.sqrt(10)
     assert_allclose(found.standard_errors["mean_"], error, rtol=1e-12)
     assert_allclose(found.bias["mean_"], 0.0, atol=1e-14)
+    with pytest.raises(DataError, match="one less the level"):
+        found.conf_int("mean_", alpha=0.9)
     low, high = found.conf_int("mean_", alpha=0.1)
     within = scipy.stats.t.interval(0.9, 9, loc=X.mean(axis=0), scale=error)
     assert_allclose((low, high), within, rtol=1e-12)

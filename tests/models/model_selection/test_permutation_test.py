@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 from statsmodels.multivariate.manova import MANOVA
 
 import unpooled as up
+from line_fields import fields
 from splits import SPLITS
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.models.model_selection.permutation_test import _dealt, local_dealt_rows
@@ -197,8 +198,7 @@ def test_groups_are_dealt_as_by_permutations_of_all_rows():
 def test_what_leaves_for_differences_of_silos():
     federation, _ = apart()
     up.permutation_test(up.Heterogeneity(), federation)
-    left = [(x.name, x.shape, x.visibility) for x in federation.ledger
-            if x.direction == "out"]  # fmt: skip
+    left = fields(federation.ledger, "name shape visibility", direction="out")
     assert left[:1] == [("size", (), "disclosed")]
     assert left[-5:] == [
         ("products", (199, 3, 3), "veiled"),

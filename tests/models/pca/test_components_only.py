@@ -5,6 +5,7 @@ import pytest
 import sklearn.decomposition
 from numpy.testing import assert_allclose
 
+from line_fields import fields
 from pooled_pca import correlated_rows, pooled
 from twins import assert_same_pca
 from unpooled import (
@@ -50,8 +51,7 @@ def test_is_the_pooled_twin_and_releases_components_and_variances(rows):
 
     assert_near(model, pooled(rows, K))
     p = rows.shape[1]
-    out = [line for line in federation.ledger if line.direction == "out"]
-    assert [(x.step, x.name, x.shape, x.visibility) for x in out] == [
+    assert fields(federation.ledger, "step name shape visibility", direction="out") == [
         ("pca.local_total", "count", (), "summed"),
         ("pca.local_total", "total", (p,), "summed"),
         ("pca.local_squares", "squares", (p,), "summed"),

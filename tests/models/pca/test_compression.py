@@ -6,6 +6,7 @@ import scipy.linalg
 import sklearn.decomposition
 from numpy.testing import assert_allclose
 
+from line_fields import fields
 from twins import assert_same_pca
 from unpooled import PCA, Policy, load, partition_rows, plan, save, simulate
 from unpooled.errors import AggregationError, DataError, ReleaseRefusedError
@@ -84,11 +85,9 @@ def test_bytes_fall_with_the_bits(rows, bits):
 def test_the_ledger_is_what_the_docstring_says(rows):
     federation = open_silos(rows)
     PCA(K, bits=16).fit(federation)
-    seen = [
-        (x.round, x.step, x.name, x.shape, x.visibility)
-        for x in federation.ledger
-        if x.direction == "out"
-    ]
+    seen = fields(
+        federation.ledger, "round step name shape visibility", direction="out"
+    )
     more = K + 32
     assert seen == [
         (1, "pca.local_total", "count", (), "summed"),

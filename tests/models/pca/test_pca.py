@@ -8,6 +8,7 @@ import sklearn.decomposition
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
+from line_fields import fields
 from pooled_pca import P, correlated_rows, open_silos, pooled, three_silos
 from twins import RTOL, assert_close, assert_same_pca
 from unpooled import PCA, Policy, plan, simulate
@@ -220,11 +221,9 @@ def test_releases_only_what_the_docstring_says(rows):
     PCA(2).fit(federation)
     triangle = P * (P + 1) // 2
 
-    out = [
-        (line.round, line.step, line.name, line.shape, line.bytes, line.visibility)
-        for line in federation.ledger
-        if line.direction == "out"
-    ]
+    out = fields(
+        federation.ledger, "round step name shape bytes visibility", direction="out"
+    )
 
     assert out == [
         (1, "pca.local_total", "count", (), 64, "summed"),
@@ -292,7 +291,8 @@ def test_one_row_has_no_variance():
 @pytest.mark.parametrize("n_components", [P + 1, 0, -1, 1.0, 0.0, 2.5, True, "all"])
 def test_impossible_numbers_of_components(rows, n_components):
     federation = three_silos(rows)
-    with pytest.raises(DataError, match=r"n_components=.* from 1 to the 6 features"):
+    said = r'n_components=.* a rule \("parallel", .* from 1 to the 6 features'
+    with pytest.raises(DataError, match=said):
         PCA(n_components).fit(federation)
     assert len(federation.ledger) == 0, "found out only after something left"
 

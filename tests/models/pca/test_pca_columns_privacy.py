@@ -111,9 +111,11 @@ def test_two_parties_subtract_their_own_part(rows):
     assert_allclose(G - x.to_numpy() @ x.to_numpy().T, y @ y.T, atol=1e-8)
 
 
-def test_the_squares_of_all_columns_need_no_leave(rows):
-    federation = federate(rows, policy={})
-    federation = federation.asked_by("pca")
+def test_the_squares_of_all_columns_need_leave_too(rows):
+    federation = federate(rows, policy={}).asked_by("pca")
+    with federation.fitting(), pytest.raises(ReleaseRefusedError, match="row_level"):
+        federation.sum(columns.own_means)
+    federation = federate(rows, policy={"allow_row_level": "parties"}).asked_by("pca")
     with federation.fitting():
         told = federation.sum(columns.own_means)
     assert_allclose(told["squares"], ((rows - rows.mean(axis=0)) ** 2).sum())

@@ -6,6 +6,7 @@ import pytest
 import unpooled as up
 import wire
 from gossiping_silos import OPEN, N, federate, gossip, rows
+from line_fields import fields
 from unpooled.errors import ConvergenceError, DataError, ReleaseRefusedError
 from unpooled.models.pca import gossip as pca_gossip
 from unpooled.protocol.message import decode
@@ -18,11 +19,7 @@ def test_releases_only_what_the_docstring_says(rows):
     federation = federate(rows, 3)
     gossip(topology="ring").fit(federation)
 
-    out = {
-        (x.step, x.name, x.shape, x.visibility)
-        for x in federation.ledger
-        if x.direction == "out"
-    }
+    out = set(fields(federation.ledger, "step name shape visibility", direction="out"))
     width = 7
     assert {x for x in out if width in x[2] or not x[2]} == {
         ("pca.gossip_image", "image", (N, width), "exchanged"),

@@ -6,6 +6,7 @@ import sklearn.decomposition
 from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
 
+from line_fields import fields
 from twins import assert_close, assert_same_pca
 from unpooled import PCA, Policy, partition_rows, plan, report, simulate
 from unpooled.errors import ConvergenceError, DataError
@@ -186,11 +187,7 @@ def test_releases_only_what_the_docstring_says(rows):
     pca = by_krylov().fit(federation)
     b = K + 4
 
-    out = [
-        (line.step, line.name, line.shape, line.bytes, line.visibility)
-        for line in federation.ledger
-        if line.direction == "out"
-    ]
+    out = fields(federation.ledger, "step name shape bytes visibility", direction="out")
 
     assert out[:3] == [
         ("pca.local_total", "count", (), 64, "summed"),

@@ -9,6 +9,7 @@ import sklearn.decomposition
 from numpy.testing import assert_allclose
 
 from chance import spread_is
+from line_fields import fields
 from private_rows import LOOSE, K, P, open_silos, rows
 from unpooled import PCA, GaussianPrivacy, load, plan, save, simulate
 from unpooled.errors import DataError, ReleaseRefusedError
@@ -344,11 +345,7 @@ def test_columns_that_do_not_differ_are_left_alone():
 def test_the_ledger_and_the_plan(rows):
     federation = open_silos(rows)
     PCA(K, privacy=LOOSER).fit(federation)
-    seen = [
-        (x.round, x.step, x.name, x.shape)
-        for x in federation.ledger
-        if x.direction == "out"
-    ]
+    seen = fields(federation.ledger, "round step name shape", direction="out")
     assert seen == [
         (1, "pca.local_private_location", "count", ()),
         (1, "pca.local_private_location", "total", (P,)),
@@ -359,9 +356,9 @@ def test_the_ledger_and_the_plan(rows):
         (3, "pca.local_private_shape", "scatter", (P, P)),
     ]
     planned = plan(PCA(K, privacy=LOOSER), federation)
-    assert [(x.name, x.bytes) for x in planned.releases] == [
-        (x.name, x.bytes) for x in federation.ledger
-    ]
+    assert fields(planned.releases, "name bytes") == fields(
+        federation.ledger, "name bytes"
+    )
 
 
 def test_followed_by_every_silo(rows):

@@ -7,6 +7,7 @@ import scipy.stats
 import sklearn.decomposition
 from numpy.testing import assert_allclose
 
+from line_fields import fields
 from private_rows import LOOSE, K, P, open_silos, rows
 from unpooled import (
     PCA,
@@ -86,9 +87,7 @@ def test_one_row_moves_totals_by_no_more_than_the_declared_sensitivity(seed):
 def test_the_ledger_and_the_plan(rows):
     federation = open_silos(rows)
     model = PCA(K, privacy=LOOSE).fit(federation)
-    seen = [
-        (x.step, x.name, x.shape) for x in federation.ledger if x.direction == "out"
-    ]
+    seen = fields(federation.ledger, "step name shape", direction="out")
     assert seen == [
         ("pca.local_private", "count", ()),
         ("pca.local_private", "total", (P,)),
@@ -96,9 +95,9 @@ def test_the_ledger_and_the_plan(rows):
     ]
     assert {x.round for x in federation.ledger} == {1}
     planned = plan(PCA(K, privacy=LOOSE), federation)
-    assert [(x.name, x.bytes) for x in planned.releases] == [
-        (x.name, x.bytes) for x in federation.ledger
-    ]
+    assert fields(planned.releases, "name bytes") == fields(
+        federation.ledger, "name bytes"
+    )
     told = model.privacy_
     assert (told["epsilon"], told["delta"]) == (400.0, 1e-5)
     assert told["neighbours"] == "one row more or less, in any silo"

@@ -8,6 +8,7 @@ import scipy.linalg
 from numpy.testing import assert_allclose
 
 from chance import spread_is
+from line_fields import fields
 from unpooled import (
     PCA,
     GaussianPrivacy,
@@ -208,16 +209,15 @@ def test_the_ledger_and_the_plan_and_followed_silos(tmp_path):
     federation = simulate(parts, policy=Policy.open(), follow=True)
     model = PCA(K, privacy=power(40.0), random_state=0).fit(federation)
     assert angles(model, axes).max() < 3.0
-    seen = [(x.round, x.name, x.shape) for x in federation.ledger
-            if x.direction == "out" and x.visibility == "summed"]  # fmt: skip
+    seen = fields(
+        federation.ledger, "round name shape", direction="out", visibility="summed"
+    )
     first = [(1, "count", ()), (1, "total", (P,)), (1, "energy", ())]
     assert seen == first + [(i, "products", (P, K + 5)) for i in (2, 3, 4)]
     alone = simulate(parts, policy=Policy.open())
     planned = plan(PCA(K, privacy=power(40.0), random_state=0), alone)
     PCA(K, privacy=power(40.0), random_state=0).fit(alone)
-    assert [(x.name, x.bytes) for x in planned.releases] == [
-        (x.name, x.bytes) for x in alone.ledger
-    ]
+    assert fields(planned.releases, "name bytes") == fields(alone.ledger, "name bytes")
     assert planned.privacy is not None
     assert planned.privacy.epsilon == pytest.approx(40.0)
     loaded = load(save(model, tmp_path / "model.unpooled"))

@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.pipeline import make_pipeline
 
+from line_fields import fields
 from pooled_pca import open_silos
 from unpooled import PCA, LoadingsDisplay, ScreeDisplay, StandardScaler, plan, simulate
 from unpooled.errors import DataError
@@ -166,11 +167,7 @@ def test_ledger_is_what_the_docstring_says(rows):
 
     PCA(K, standard_errors=True).fit(federation)
 
-    opened = [
-        (line.step, line.name, line.shape)
-        for line in federation.ledger
-        if line.direction == "out"
-    ]
+    opened = fields(federation.ledger, "step name shape", direction="out")
     assert opened[-2:] == [
         ("pca.local_influence", "variances", (K,)),
         ("pca.local_influence", "loadings", (K, P)),

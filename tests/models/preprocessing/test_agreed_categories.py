@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import unpooled as up
+from line_fields import fields
 from unpooled.data.categories import coded
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.models.moments import local_counts
@@ -91,8 +92,7 @@ def test_single_rows_and_missing_cells():
 
 def test_released_are_cells_of_names_and_counts_alone():
     _, federation = found({name: rows(60, ["x", "y"]) for name in "abc"})
-    lines = [(line.step, line.name, line.shape, line.visibility)
-             for line in federation.ledger if line.direction == "out"]  # fmt: skip
+    lines = fields(federation.ledger, "step name shape visibility", direction="out")
     assert lines == [
         ("agreed_categories.local_categories", "names", (2, SIZES[0], 43), "summed")
     ]
@@ -117,7 +117,7 @@ def test_codes_are_no_numbers():
         {name: rows(60, ["x"]) for name in "abc"}, categorical=["site"]
     )
     for model in (up.PCA(1), up.StandardScaler(), up.RareColumns(), up.Heterogeneity()):
-        with pytest.raises(DataError, match="'site' hold categories"):
+        with pytest.raises(DataError, match="'site' holds categories"):
             model.fit(federation)
     # A silo refuses by itself, whatever the coordinator takes the column for.
     federation.layout = replace(federation.layout, categorical=frozenset())
@@ -135,6 +135,6 @@ def test_silos_must_agree_on_what_is_a_category():
         up.simulate(tables)
 
 
-def test_columns_of_categories_need_a_partition_by_rows():
-    with pytest.raises(DataError, match="partition by rows only"):
+def test_categories_are_agreed_on_over_the_same_columns():
+    with pytest.raises(DataError, match="differ between the parties of a column"):
         found({"a": rows(60, ["x"])}, partition="columns")

@@ -90,6 +90,37 @@ def test_columns_that_pass_stand_first():
     assert tuple(dropped.get_feature_names_out()) == ("age", "sex_f", "sex_m")
 
 
+def test_a_choice_of_columns_names_them_in_its_results():
+    """They had a table "fitted_attributes" with the word "passthrough"."""
+    rows = {name: pd.DataFrame(np.eye(30, 3), columns=list("abc")) for name in "xyz"}
+    chosen = up.ColumnTransformer([("passthrough", ["a", "c"])]).fit(up.simulate(rows))
+    (exhibit,) = chosen.summary().exhibits
+    assert exhibit.text == "These columns pass as they are: a and c."
+    assert not chosen.summary().tables
+
+
+def test_each_part_has_tables_of_its_own_in_the_results():
+    parts = [
+        (up.SimpleImputer(), "numeric"),
+        (up.SimpleImputer(strategy="most_frequent"), "categorical"),
+    ]
+    model = up.make_column_transformer(*parts).fit(silos())
+
+    summary = model.summary()
+    assert list(summary.tables) == ["columns", "columns_2"]
+    missing = {
+        column: n
+        for name in summary.tables
+        for column, n in summary.to_frame(name)[["column", "missing"]].to_numpy()
+    }
+    assert missing == ROWS.isna().sum().to_dict()
+
+    # Pictures too, with the names of their tables.
+    parts = [(up.OneHotEncoder(), ["site"]), (up.OneHotEncoder(), ["sex"])]
+    shown = up.make_column_transformer(*parts).fit(silos()).summary()
+    assert list(shown.tables) == ["categories", "categories_2"]
+
+
 def test_a_column_has_one_filling_within_a_transform_too():
     rows = ROWS.assign(chol=ROWS.chol.fillna(200.0))
     rows.loc[[3, 6, 9], "chol"] = np.nan

@@ -11,6 +11,7 @@ import sklearn.preprocessing
 from numpy.testing import assert_allclose, assert_array_equal
 
 import unpooled as up
+from line_fields import fields
 from unpooled.data.categories import category_code, coded
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.models.preprocessing.one_hot_encoder import one_hot
@@ -38,6 +39,12 @@ CODED: dict[str, Any] = {
     "categorical": ["x0", "x1", "x2"],
     "generate_only": True,
 }
+# Each silo has a column, of which one holds numbers.
+OWN: dict[str, Any] = {
+    "partition": "columns",
+    "categorical": ["x0", "x2"],
+    "generate_only": True,
+}
 
 
 @pytest.mark.parametrize(
@@ -47,6 +54,8 @@ CODED: dict[str, Any] = {
         for check in (
             *check_estimator(up.OneHotEncoder(drop="first"), NUMBERS, **CODED),
             *check_estimator(up.OrdinalEncoder(), NUMBERS, **CODED),
+            *check_estimator(up.OneHotEncoder(), NUMBERS, **OWN),
+            *check_estimator(up.OrdinalEncoder(), NUMBERS, **OWN),
         )
     ],
     ids=repr,
@@ -113,6 +122,14 @@ def test_one_hot_is_that_of_scikit_learn(silos, how):
     view = ours.transform(silos)
     assert view.feature_names == tuple(names)
     assert_allclose(up.StandardScaler().fit(view).mean_, wanted.mean(0), atol=1e-9)
+    # Results name the category that the others are compared with.
+    shown = ours.summary().to_frame("categories")
+    assert ("reference" in shown) == ("drop" in how)
+    if "drop" in how:
+        left = shown[shown["reference"] == "reference"]
+        found = dict(zip(left["column"], left["category"], strict=True))
+        dropped = zip(["site", "stage"], twin.categories_, twin.drop_idx_, strict=True)
+        assert found == {c: names[k] for c, names, k in dropped if k is not None}
 
 
 @pytest.mark.filterwarnings("ignore:Found unknown categories")
@@ -124,6 +141,10 @@ def test_new_rows(silos):
         ).fit(NAMES)
         names = NEW.astype({"stage": str}).fillna(np.nan).astype(object)
         assert_array_equal(ours.transform(NEW), twin.transform(names))
+    # Zeros would be the category that was dropped: as scikit-learn, it says so.
+    dropping = up.OneHotEncoder(drop="first").fit(silos)
+    with pytest.warns(UserWarning, match=r"\['never seen'\] in column 0 .* dropped"):
+        dropping.transform(NEW)
     strict = up.OneHotEncoder(handle_unknown="error").fit(silos)
     with pytest.raises(ValueError, match=r"unknown categories \['never seen'\]"):
         strict.transform(NEW)
@@ -153,13 +174,30 @@ def test_any_split(sizes, sums):
     assert ours.get_feature_names_out()[5] == "site_nan"
 
 
-def test_a_group_of_few_rows_takes_the_smallest_of_the_others():
+def test_a_group_of_few_rows_takes_the_smallest_of_the_others(tmp_path):
     frames = {name: pd.DataFrame({"site": list("x" * 40 + "y" * 30)}) for name in "abc"}
     frames["a"].loc[:3, "site"] = "four"
     frames["b"].loc[:4, "site"] = "five"
     ours = up.OneHotEncoder().fit(up.simulate(frames, categorical=["site"]))
     assert_array_equal(ours.infrequent_categories_[0], ["five", "four"])
-    assert "four" not in str(ours.summary())
+    # Its share may be large: who reads the table must know what became of it.
+    up.save(ours, tmp_path / "encoder.unpooled")
+    again = up.load(tmp_path / "encoder.unpooled")
+    for told in (str(ours.summary()), str(again.summary())):
+        assert "(infrequent, and five)" in told
+        assert "Where they would be fewer than 5 rows together" in told
+        assert "four" not in told
+
+
+@pytest.mark.parametrize("missing", [2, 30])
+def test_cells_that_are_missing_may_join_the_rare_names(missing):
+    frames = {name: pd.DataFrame({"site": list("x" * 40 + "y" * 30)}) for name in "abc"}
+    frames["a"].loc[:3, "site"] = "four"
+    frames["b"].loc[: missing - 1, "site"] = np.nan
+    ours = up.OneHotEncoder().fit(up.simulate(frames, categorical=["site"]))
+    told = str(ours.summary())
+    assert ("(infrequent, and others)" in told) == (missing == 2)
+    assert ("(infrequent, and (missing))" in told) == (missing == 30)
 
 
 def test_single_rows_of_a_silo_are_infrequent():
@@ -193,9 +231,7 @@ def test_steps():
 def test_what_is_released(silos):
     fresh = federation()
     up.OneHotEncoder().fit(fresh[["site", "stage"]])
-    lines = [
-        (line.step, line.shape) for line in fresh.ledger if line.direction == "out"
-    ]
+    lines = fields(fresh.ledger, "step shape", direction="out")
     assert lines == [("one_hot_encoder.local_categories", (2, 24, 43))]
 
 

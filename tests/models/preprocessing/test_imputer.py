@@ -7,6 +7,7 @@ import sklearn.impute
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
+from line_fields import fields
 from twins import RTOL, assert_close
 from unpooled import (
     PCA,
@@ -147,14 +148,6 @@ def test_fill_values_that_are_no_numbers(holes, fill_value):
         imputer.fit(open_silos(holes))
 
 
-def test_infinite_cells_are_refused(holes):
-    X = holes.copy()
-    X[5, 0] = np.inf
-    with pytest.raises(Exception, match=r"silo1 .* infin") as refused:
-        SimpleImputer().fit(open_silos(X))
-    assert type(refused.value).__module__ == "unpooled.errors"
-
-
 def test_a_federation_is_filled_in_its_silos(holes):
     federation = open_silos(holes)
     imputer = SimpleImputer().fit(federation)
@@ -179,26 +172,11 @@ def test_twin_for_silos_without_this_library(holes, new_rows):
         assert (imputer.statistics_ != 7).all(), "the twin shares its arrays"
 
 
-def test_names_pass_through(holes):
-    names = list("vwxyz")
-    frames = {
-        name: pd.DataFrame(part, columns=names)
-        for name, part in partition_rows(holes, 3).items()
-    }
-    imputer = SimpleImputer().fit(simulate(frames))
-    assert_array_equal(imputer.feature_names_in_, names)
-    assert_array_equal(imputer.get_feature_names_out(), names)
-    assert_array_equal(imputer.to_sklearn().get_feature_names_out(), names)
-
-
 def test_releases_only_what_the_docstring_says(holes):
     federation = simulate(partition_rows(holes, 3))
     SimpleImputer().fit(federation)
 
-    seen = [
-        (line.round, line.step, line.name, line.shape, line.visibility, line.direction)
-        for line in federation.ledger
-    ]
+    seen = fields(federation.ledger, "round step name shape visibility direction")
 
     assert seen == [
         (1, "imputer.local_counts", "count", (P,), "summed", "out"),
@@ -267,28 +245,11 @@ def test_too_few_values_have_no_median(holes):
         SimpleImputer("median").fit(open_silos(X))
 
 
-def test_a_silo_opens_no_median_of_its_own_columns(holes):
-    parts = dict(zip("ab", np.split(holes, [2], axis=1), strict=True))
-    federation = simulate(parts, partition="columns", policy=Policy.open())
-    for model, named in [
-        (SimpleImputer("median"), "strategy='median'"),
-        (SimpleImputer("most_frequent"), "strategy='most_frequent'"),
-        (SimpleImputer(add_indicator=True), "add_indicator"),
-    ]:
-        with pytest.raises(DataError, match=f"On a column partition {named}"):
-            model.fit(federation)
-    assert len(federation.ledger) == 0
-
-
 def test_medians_release_only_what_the_docstring_says(holes):
     federation = simulate(partition_rows(holes, 3), follow=True)
     SimpleImputer("median").fit(federation)
 
-    seen = [
-        (line.step, line.name, line.visibility)
-        for line in federation.ledger
-        if line.direction == "out"
-    ]
+    seen = fields(federation.ledger, "step name visibility", direction="out")
     search = ["below"] * 5
 
     assert seen == [
@@ -456,8 +417,7 @@ def test_numbers_of_few_rows_of_a_silo_are_not_named():
 def test_what_most_frequent_values_release():
     federation = simulate(parts_of(mixed(), [70, 140]), categorical=["site"])
     model = SimpleImputer("most_frequent", add_indicator=True).fit(federation)
-    out = [line for line in federation.ledger if line.direction == "out"]
-    assert {(line.step, line.name, line.visibility) for line in out} == {
+    assert set(fields(federation.ledger, "step name visibility", direction="out")) == {
         ("imputer.local_values", "names", "summed"),
         ("imputer.local_categories", "names", "summed"),
         ("imputer.local_missing", "missing", "summed"),

@@ -13,6 +13,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 
 import unpooled as up
+from line_fields import fields
 from unpooled import IterativeImputer, Policy, partition_rows, simulate
 from unpooled.data import heart_disease
 from unpooled.errors import DataError, ReleaseRefusedError
@@ -277,11 +278,9 @@ def test_a_single_column_has_its_mean():
 def test_releases_are_those_of_the_docstring(holes):
     federation = open_silos(holes)
     IterativeImputer(2).fit(federation)
-    seen = [
-        (line.round, line.step, line.name, line.shape, line.visibility)
-        for line in federation.ledger
-        if line.direction == "out"
-    ]
+    seen = fields(
+        federation.ledger, "round step name shape visibility", direction="out"
+    )
     name = "iterative_imputer."
     sums = [("count", ()), ("total", (P,)), ("products", (P, P))]
     first = seen[0][0]

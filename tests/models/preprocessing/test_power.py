@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 
 from hard_columns import HARDEST, made_up, real
+from line_fields import fields
 from optima import is_optimal
 from tiers import mostly_slow
 from unpooled import (
@@ -204,11 +205,7 @@ def test_releases_only_what_the_docstring_says(rows):
     federation = simulate(partition_rows(rows, 3), policy={"max_released_share": 1.0})
     model = summed(tol=2.0**-10).fit(federation)
 
-    out = [
-        (line.round, line.step, line.name, line.shape, line.visibility)
-        for line in federation.ledger
-        if line.direction == "out"
-    ]
+    out = fields(federation.ledger, "round step name shape visibility", direction="out")
 
     last = 4 + model.n_iter_
     # Two candidates for each column whose λ is not yet known to the tolerance.

@@ -3,12 +3,12 @@
 import warnings
 
 import numpy as np
-import pandas as pd
 import pytest
 import sklearn.preprocessing
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
+from line_fields import fields
 from twins import RTOL, assert_close
 from unpooled import Policy, StandardScaler, partition_rows, simulate
 from unpooled.errors import AggregationError, DataError
@@ -138,14 +138,6 @@ def test_silo_with_one_row():
     assert_same_scaler(ours, sklearn.preprocessing.StandardScaler().fit(X))
 
 
-def test_infinite_cells_are_refused(rows):
-    X = rows.copy()
-    X[5, 0] = np.inf
-    with pytest.raises(Exception, match=r"silo1 .* infin") as refused:
-        StandardScaler().fit(open_silos(X))
-    assert type(refused.value).__module__ == "unpooled.errors"
-
-
 def test_a_federation_is_standardised_in_its_silos(rows):
     federation = open_silos(rows)
     scaler = StandardScaler().fit(federation)
@@ -172,27 +164,11 @@ def test_twin_for_silos_without_this_library(holes, new_rows):
     assert_array_equal(twin.to_sklearn().transform(holes), holes)
 
 
-def test_names_pass_through(rows):
-    names = list("vwxyz")
-    frames = {
-        name: pd.DataFrame(part, columns=names)
-        for name, part in partition_rows(rows, 3).items()
-    }
-    scaler = StandardScaler().fit(simulate(frames))
-    assert_array_equal(scaler.feature_names_in_, names)
-    assert_array_equal(scaler.get_feature_names_out(), names)
-    assert_array_equal(scaler.to_sklearn().get_feature_names_out(), names)
-
-
 def test_releases_only_what_the_docstring_says(rows):
     federation = simulate(partition_rows(rows, 3))
     StandardScaler().fit(federation)
 
-    out = [
-        (line.round, line.step, line.name, line.shape, line.visibility)
-        for line in federation.ledger
-        if line.direction == "out"
-    ]
+    out = fields(federation.ledger, "round step name shape visibility", direction="out")
 
     assert out == [
         (1, "scaler.local_counts", "count", (P,), "summed"),

@@ -9,6 +9,7 @@ import sklearn.cross_decomposition as theirs_of
 from cca_zoo.linear import RidgeCCA
 from numpy.testing import assert_allclose
 
+from line_fields import fields
 from twins import assert_close
 from unpooled import (
     CCA,
@@ -127,20 +128,14 @@ def test_releases_only_what_the_docstring_says(views):
         federation = silos(*views)
         planned = plan(model, federation, SECOND)
         model.fit(federation, y=SECOND)
-        left = [
-            (line.step, line.name, line.shape, line.visibility)
-            for line in federation.ledger
-            if line.direction == "out"
-        ]
+        left = fields(federation.ledger, "step name shape visibility", direction="out")
         assert left == [
             (f"{home}.local_total", "count", (), "summed"),
             (f"{home}.local_total", "total", (P + Q,), "summed"),
             (f"{home}.local_squares", "squares", (P + Q,), "summed"),
             (f"{home}.local_scatter", "scatter", (P + Q, P + Q), "summed"),
         ]
-        assert [line.name for line in planned.releases] == [
-            line.name for line in federation.ledger
-        ]
+        assert fields(planned.releases, "name") == fields(federation.ledger, "name")
 
 
 @pytest.mark.thinned(1)

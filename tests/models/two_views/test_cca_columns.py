@@ -5,8 +5,9 @@ import pytest
 from cca_zoo.linear import GCCA, MCCA, RidgeCCA
 from numpy.testing import assert_allclose
 
+from line_fields import fields
 from silo_rows import view_of
-from unpooled import CCA, Policy, plan, simulate
+from unpooled import CCA, PLSSVD, PLSCanonical, Policy, plan, simulate
 from unpooled.errors import ConvergenceError, DataError, ReleaseRefusedError
 from unpooled.models.two_views import cca_spans
 
@@ -40,7 +41,7 @@ def assert_same_scores(ours, theirs, rtol=1e-8):
             assert np.linalg.norm(z - t * np.sign(z @ t)) <= rtol
 
 
-@pytest.mark.parametrize("solver", ["gram", "krylov"])
+@pytest.mark.parametrize("solver", ["gram", "krylov", "spans"])
 def test_two_parties_equal_pooled_cca(views, solver, secure_sum):
     pair = two(views)
     theirs = RidgeCCA(3).fit(list(pair.values()))
@@ -54,6 +55,32 @@ def test_two_parties_equal_pooled_cca(views, solver, secure_sum):
     assert_same_scores(ours.transform(federation), scores)
     joint = MCCA(3).fit(list(pair.values())).transform(list(pair.values()))
     assert_same_scores(ours.transform(federation), joint)
+
+
+def test_two_parties_alone_open_spans_of_few_people_too(views):
+    policy = Policy(min_parties=2, allow_row_level="parties")
+    federation = federated(two(views), policy=policy, follow=True)
+    refused = plan(CCA(2), federation)
+    assert {rule for _, _, rule in refused.refusals} == {"allow_row_level"}
+    assert 'solver="spans"' in str(refused)
+    assert not plan(CCA(2, solver="spans"), federation).refusals
+
+    ours = CCA(2, solver="spans", scores=None).fit(federation)
+
+    opened = [line for line in federation.ledger if N in line.shape]
+    assert {line.visibility for line in opened} <= {"veiled", "kept"}
+    theirs = RidgeCCA(2).fit(list(two(views).values()))
+    Z, T = theirs.transform(list(two(views).values()))
+    r = [np.corrcoef(Z[:, j], T[:, j])[0, 1] for j in range(2)]
+    assert_allclose(ours.canonical_correlations_, r, rtol=1e-8)
+
+
+@pytest.mark.parametrize("names", [("bank", "shop"), ("bank", "shop", "insurer")])
+def test_spans_are_of_two_parties_without_a_ridge(views, names):
+    federation = federated({name: views[name] for name in names})
+    c = 0.3 if len(names) == 2 else 0.0
+    with pytest.raises(DataError, match="two parties, without regularisation"):
+        CCA(2, solver="spans", regularisation=c).fit(federation)
 
 
 @pytest.mark.shapes
@@ -75,6 +102,53 @@ def test_two_parties_with_a_ridge_equal_pooled_cca(views, solver, c, secure_sum)
     silos = simulate({f"silo{i}": rows[i::3] for i in range(3)})
     same = CCA(2, regularisation=c).fit(silos, y=["x5", "x6", "x7", "x8"])
     assert_allclose(same.canonical_correlations_, r, rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        CCA(2),
+        CCA(2, solver="krylov", random_state=0),
+        CCA(2, solver="spans"),
+        CCA(2, regularisation=0.3, random_state=0),
+        PLSCanonical(2),
+        PLSSVD(2),
+    ],
+    ids=str,
+)
+def test_silos_disclose_correlations_of_their_columns_with_scores(views, model):
+    federation = federated(two(views), follow=True)
+    ours = model.fit(federation)
+    Z = ours.transform(federation)
+    before = len(federation.ledger)
+
+    for party, found in (
+        ("bank", ours.x_correlations_),
+        ("shop", ours.y_correlations_),
+    ):
+        k = Z[party].shape[1]
+        theirs = np.corrcoef(two(views)[party].T, Z[party].T)[:-k, -k:]
+        assert_allclose(found, theirs, atol=1e-9)
+
+    lines = federation.ledger[before:]
+    assert {line.visibility for line in lines if line.direction == "out"} == {
+        "disclosed"
+    }
+    # Both at once, and with the picture of them.
+    assert len({line.round for line in lines}) == 1
+    assert "Correlation circle" in str(ours.summary())
+    (exhibit,) = [e for e in ours.summary().exhibits if "circle" in e.heading]
+    table = exhibit.tables[0]
+    found = zip(table.column("view"), table.column("column"), strict=True)
+    wanted = [(party, c) for party, own in federation.columns_of.items() for c in own]
+    assert sorted(found) == sorted(wanted)
+    assert "the columns of bank are blue and the columns of shop orange" in exhibit.text
+
+
+def test_correlations_with_scores_are_of_two_parties(views):
+    ours = CCA(2).fit(federated(views))
+    with pytest.raises(DataError, match="are of two parties, not of 3"):
+        _ = ours.x_correlations_
 
 
 def test_three_parties_equal_pooled_mcca(views):
@@ -160,11 +234,7 @@ def test_many_people_are_paired_by_the_two_parties(criterion, sizes, follow):
     shift = 1.0 if criterion == "maxvar" else 0.0
     assert_allclose(ours.eigenvalues_, np.array(r[:2]) + shift, rtol=1e-9)
     # The coordinator opened nothing about people, in two rounds.
-    left = {
-        (line.round, line.name, line.visibility)
-        for line in federation.ledger
-        if line.direction == "out"
-    }
+    left = set(fields(federation.ledger, "round name visibility", direction="out"))
     assert left == {
         (1, "image", "veiled"),
         *((2, name, "summed") for name in ("squares", "correlations")),
@@ -240,11 +310,7 @@ def test_what_leaves_are_totals_about_people(views):
     federation = federated(views)
     planned = plan(CCA(2), federation)
     CCA(2).fit(federation)
-    left = [
-        (line.step, line.name, line.shape, line.visibility)
-        for line in federation.ledger
-        if line.direction == "out"
-    ]
+    left = fields(federation.ledger, "step name shape visibility", direction="out")
     assert left == [("cca.local_gram", "gram", (N, N), "summed")]
     assert [x.name for x in planned.releases] == [x.name for x in federation.ledger]
     with pytest.raises(ReleaseRefusedError, match="allow_row_level"):

@@ -6,6 +6,7 @@ import sklearn.cross_decomposition as theirs_of
 from cca_zoo.linear import PLS
 from numpy.testing import assert_allclose
 
+from line_fields import fields
 from party_views import N, chosen, federated, images_opened, related
 from unpooled import PLSSVD, PLSCanonical, load, plan, save
 from unpooled.errors import ConvergenceError, DataError, ReleaseRefusedError
@@ -83,11 +84,7 @@ def test_what_leaves_is_for_the_parties(secure_sum):
     federation = federated(related((5, 4)), secure_sum=secure_sum)
     planned = plan(PLSCanonical(2), federation)
     PLSCanonical(2).fit(federation)
-    left = [
-        (line.step, line.name, line.shape, line.visibility)
-        for line in federation.ledger
-        if line.direction == "out"
-    ]
+    left = fields(federation.ledger, "step name shape visibility", direction="out")
     assert left == [
         ("pls.local_image", "image", (N, 5), "veiled"),
         ("pls.local_pairs", "squares", (2,), "summed"),

@@ -6,6 +6,7 @@ import pytest
 import sklearn.cross_decomposition
 from numpy.testing import assert_allclose
 
+from line_fields import fields
 from party_views import N, chosen, federated, related
 from unpooled import PLSRegression, load, plan, save
 from unpooled.errors import DataError, ReleaseRefusedError
@@ -153,11 +154,7 @@ def test_what_leaves_is_for_the_parties(secure_sum):
     federation = federated(related((5, 4)), secure_sum=secure_sum)
     planned = plan(PLSRegression(2), federation)
     PLSRegression(2).fit(federation)
-    left = [
-        (line.step, line.name, line.shape, line.visibility)
-        for line in federation.ledger
-        if line.direction == "out"
-    ]
+    left = fields(federation.ledger, "step name shape visibility", direction="out")
     search = [
         ("pls_regression.local_image", "image", (N, 5), "veiled"),
         ("pls_regression.local_pairs", "squares", (2,), "summed"),

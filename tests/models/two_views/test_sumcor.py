@@ -5,6 +5,7 @@ import pytest
 from cca_zoo.linear import GCCA, MCCA
 from numpy.testing import assert_allclose
 
+from line_fields import fields
 from party_views import N, chosen, federated, images_opened, related
 from unpooled import CCA, load, plan, save
 from unpooled.errors import DataError, ReleaseRefusedError
@@ -110,11 +111,7 @@ def test_the_coordinator_sees_mixtures_of_columns_and_no_people(secure_sum):
     federation = federated(views_of(), secure_sum=secure_sum)
     planned = plan(joint(1), federation)
     model = joint(1).fit(federation)
-    left = [
-        (line.step, line.name, line.shape, line.visibility)
-        for line in federation.ledger
-        if line.direction == "out"
-    ]
+    left = fields(federation.ledger, "step name shape visibility", direction="out")
     wanted = [("cca.own_start", "squares", (), "summed")]
     for width in range(5, 5 * model.n_iter_ + 1, 5):
         wanted += [

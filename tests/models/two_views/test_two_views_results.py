@@ -123,6 +123,12 @@ def test_standardised_coefficients_are_those_of_standardised_columns(views):
 
     found = frame_of(model, "standardised_coefficients").iloc[:, 1:]
     assert_allclose(found, theirs.coef_.T, rtol=RTOL, atol=ATOL)
+    # Of standardised columns they are the coefficients, which stand there once.
+    again = PLSRegression(2).fit(silos(Zx, Zy), y=Q)
+    assert "standardised_coefficients" not in again.summary().tables
+    coefficients = frame_of(again, "coefficients").set_index("column")
+    assert_allclose(coefficients.iloc[1:], theirs.coef_.T, rtol=RTOL, atol=ATOL)
+    assert (coefficients.loc["(intercept)"] == 0).all()
 
 
 @pytest.mark.parametrize("k", [1, 2])

@@ -6,6 +6,7 @@ import sklearn.decomposition
 from numpy.testing import assert_allclose
 
 import vfedpca_reference as reference
+from line_fields import fields
 from unpooled import Policy, VFedAKPCA, load, partition_columns, save, simulate
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.linalg.kernels import centred_kernel
@@ -95,11 +96,7 @@ def test_releases_only_what_the_docstring_says(rows):
     federation = silos(rows)
     VFedAKPCA(project="kernel").fit(federation)
 
-    left = [
-        (line.step, line.name, line.shape, line.visibility)
-        for line in federation.ledger
-        if line.direction == "out"
-    ]
+    left = fields(federation.ledger, "step name shape visibility", direction="out")
 
     assert left == [
         ("vfedakpca.local_weighted", "vector", (N,), "summed"),

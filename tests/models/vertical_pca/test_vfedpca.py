@@ -6,6 +6,7 @@ import sklearn.decomposition
 from numpy.testing import assert_allclose
 
 import vfedpca_reference as reference
+from line_fields import fields
 from unpooled import Policy, VFedPCA, load, partition_columns, plan, save, simulate
 from unpooled.errors import DataError, ReleaseRefusedError
 from vfedpca_silos import N, as_printed, init, rows, silos
@@ -145,11 +146,7 @@ def test_components_scores_and_new_rows(rows):
 
 
 def left(federation):
-    return [
-        (line.step, line.name, line.shape, line.visibility)
-        for line in federation.ledger
-        if line.direction == "out"
-    ]
+    return fields(federation.ledger, "step name shape visibility", direction="out")
 
 
 def test_releases_only_what_the_docstring_says(rows):

@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose
 
 import vfedpca_reference as reference
 import wire
+from line_fields import fields
 from unpooled import (
     Policy,
     VFedAKPCA,
@@ -129,11 +130,7 @@ def test_kernel_directions_by_deflation_are_those_of_a_server(rows):
 
 
 def left(federation):
-    return [
-        (x.step, x.name, x.shape, x.visibility)
-        for x in federation.ledger
-        if x.direction == "out"
-    ]
+    return fields(federation.ledger, "step name shape visibility", direction="out")
 
 
 def test_the_coordinator_is_told_nothing(rows):
@@ -184,9 +181,7 @@ def test_plan_says_what_is_released(rows):
     planned = plan(model, federation)
     model.fit(federation)
     what = [(x.step, x.name, x.shape, x.peers, x.parties) for x in planned.releases]
-    assert what == [
-        (x.step, x.name, x.shape, x.peers, x.parties) for x in federation.ledger
-    ]
+    assert what == fields(federation.ledger, "step name shape peers parties")
 
 
 def test_saved_models_come_back(rows, tmp_path):

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from unpooled.data.columns import Roles
 from unpooled.data.sources.delimited import WORDS
-from unpooled.data.sources.streamed import Batches, Reader, Survey
+from unpooled.data.sources.streamed import Batches, Reader, Survey, naming_missing
 
 # What Excel shows for a value that is not available.
 _MISSING = frozenset((*WORDS, "#N/A", ""))
@@ -23,6 +23,8 @@ _MOST_INTEGER = 2**53  # beyond, floats skip integers
 
 class CellReader(Reader):
     """Reads a file in chunks of columns, each a list of Python values."""
+
+    _with_text = ""  # a feature column that has a text
 
     @abc.abstractmethod
     def chunks(self, columns: Sequence[str]) -> Iterator[dict[str, list[Any]]]:
@@ -34,7 +36,7 @@ class CellReader(Reader):
         kinds = {name: set[pa.DataType]() for name in (*features, *roles.others)}
         has_missing = dict.fromkeys(kinds, False)
         n_rows = 0
-        for chunk in self.chunks(list(kinds)):
+        for chunk in self._chunks(list(kinds)):
             for name, cells in chunk.items():
                 found = [_kind(cell) for cell in cells]
                 kinds[name].update(kind for kind in found if kind is not None)
@@ -42,6 +44,7 @@ class CellReader(Reader):
                 if name in features and name not in text and pa.string() in found:
                     first = found.index(pa.string())
                     what = _word(cells[first])
+                    self._with_text = name if what == "text" else self._with_text
                     text[name] = f"{what}, first in data row {n_rows + first + 1}"
             n_rows += len(next(iter(chunk.values())))
         types = {
@@ -52,12 +55,27 @@ class CellReader(Reader):
 
     def batches(self, types: Mapping[str, pa.DataType]) -> Batches:
         """Yield the chunks of these columns as these types."""
-        for chunk in self.chunks(list(types)):
+        for chunk in self._chunks(list(types)):
             arrays = {
                 name: pa.array([_as(cell, types[name]) for cell in chunk[name]], kind)
                 for name, kind in types.items()
             }
             yield pa.table(arrays)
+
+    def hint(self) -> str:
+        """Return how to name texts that mean a missing cell, where there are any."""
+        return naming_missing(self._with_text) if self._with_text else ""
+
+    def _chunks(self, columns: Sequence[str]) -> Iterator[dict[str, list[Any]]]:
+        """Yield the chunks of these columns, texts that mean a missing cell as None."""
+        for chunk in self.chunks(columns):
+            for name in chunk.keys() & self.missing:
+                texts = self.missing[name]
+                chunk[name] = [
+                    None if isinstance(cell, str) and cell.strip() in texts else cell
+                    for cell in chunk[name]
+                ]
+            yield chunk
 
 
 def _kind(cell: Any) -> pa.DataType | None:

@@ -14,9 +14,10 @@ the table. Between passes, a digest of each column shows whether the state has c
 """
 
 import abc
+import difflib
 import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, final
 
@@ -57,9 +58,16 @@ class DatabaseReader(Reader):
     def connect(self) -> Connection:
         """Return a connection for reading only."""
 
-    @abc.abstractmethod
     def rows(self, cursor: Cursor) -> str:
         """Return the SQL after FROM; raise when the table does not exist."""
+        if self._address.query is not None:
+            # On lines of its own: the query may end in a comment.
+            return f"(\n{self._address.query}\n) AS rows_of_silo"
+        return self.table(cursor, str(self._address.table))
+
+    @abc.abstractmethod
+    def table(self, cursor: Cursor, wanted: str) -> str:
+        """Return a table's name in SQL; raise when there is no such table."""
 
     @abc.abstractmethod
     def batches(self, types: Mapping[str, pa.DataType]) -> Batches:
@@ -166,10 +174,22 @@ def quoted(name: str) -> str:
     return f'"{doubled}"'
 
 
-def subquery(query: str) -> str:
-    """Return a query as a subquery for FROM."""
-    # On lines of its own: the query may end in a comment.
-    return f"(\n{query}\n) AS rows_of_silo"
+def configured(connection: Connection, statement: str) -> Connection:
+    """Return a connection after a first statement; close it where that fails."""
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(statement)
+            cursor.fetchall()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def similar(wanted: str, known: Iterable[str]) -> str:
+    """Return the question whether a similar name was meant; empty without one."""
+    close = difflib.get_close_matches(wanted, list(known), n=1)
+    return f"Did you mean {close[0]!r}? " if close else ""
 
 
 def rows_per_batch(n_columns: int) -> int:

@@ -9,7 +9,7 @@ import csv as python_csv
 import io
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import final
 
@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from unpooled.data.columns import Roles
-from unpooled.data.sources.streamed import Batches, Reader, Survey
+from unpooled.data.sources.streamed import Batches, Reader, Survey, naming_missing
 from unpooled.errors import DataError
 
 # Arrow reads up to 32 blocks ahead, so blocks are small. But a row must fit into a
@@ -72,7 +72,7 @@ class DelimitedReader(Reader):
             )
         self._path, self._delimiter = path, delimiter
         self._decimal, self._encoding = decimal, encoding
-        self._with_comma = False
+        self._with_comma, self._with_text = False, ""
 
     def names(self) -> list[str]:
         """Return the column names from the first line of the file."""
@@ -118,6 +118,7 @@ class DelimitedReader(Reader):
                     what = "numbers with a decimal comma" if comma else "text"
                     text[name] = f"{what}, first in data row {n_rows + place + 1}"
                     self._with_comma |= comma
+                    self._with_text = self._with_text if comma else name
                 kinds[name] = left
             n_rows += batch.num_rows
         types = {name: left[0] if left else pa.string() for name, left in kinds.items()}
@@ -125,6 +126,18 @@ class DelimitedReader(Reader):
 
     def batches(self, types: Mapping[str, pa.DataType]) -> Batches:
         """Yield batches of these columns as these types."""
+        # A column with texts that mean a missing cell can be read as numbers only
+        # after these are taken out.
+        read_as = dict(types) | {n: pa.string() for n in self.missing if n in types}
+        for batch in self._gathered(read_as):
+            for name in read_as.keys() & self.missing:
+                cells = _without(batch[name], self.missing[name])
+                cells = _as(cells, types[name], self._decimal)
+                place = batch.column_names.index(name)
+                batch = batch.set_column(place, name, cells)
+            yield batch
+
+    def _gathered(self, types: Mapping[str, pa.DataType]) -> Batches:
         with self._open(types) as stream:
             held: list[pa.RecordBatch] = []
             n_bytes = 0
@@ -141,6 +154,8 @@ class DelimitedReader(Reader):
         """Return which key of the format the file's beginning, or a cell, asks for."""
         if self._with_comma:
             return 'For numbers with a decimal comma give decimal = ",".'
+        if self._with_text:
+            return naming_missing(self._with_text)
         with pa.input_stream(str(self._path)) as stream:
             head = stream.read(_HEAD_BYTES)
         wide = codecs.lookup(self._encoding).name.startswith(("utf-16", "utf-32"))
@@ -222,6 +237,25 @@ def _parses(cells: pa.ChunkedArray, kind: pa.DataType, decimal: str) -> bool:
     except pa.ArrowInvalid:
         return False
     return True
+
+
+def _without(cells: pa.ChunkedArray, texts: Collection[str]) -> pa.ChunkedArray:
+    """Return cells of text with those missing that are one of some texts."""
+    known = pa.array(sorted(texts), pa.string())
+    is_one = pc.is_in(pc.utf8_trim(cells, " \t"), known)
+    return pc.if_else(is_one, pa.scalar(None, pa.string()), cells)
+
+
+def _as(cells: pa.ChunkedArray, kind: pa.DataType, decimal: str) -> pa.ChunkedArray:
+    """Return cells of text, which can be read as a type (`_parses`), as this type."""
+    if pa.types.is_string(kind):
+        return cells
+    if pa.types.is_boolean(kind):
+        known = pc.is_in(cells, pa.array(TRUE))
+        return pc.if_else(pc.is_null(cells), pa.scalar(None, pa.bool_()), known)
+    if decimal != ".":
+        cells = pc.replace_substring(cells, decimal, ".")
+    return pc.cast(pc.utf8_trim(cells, " \t"), kind)
 
 
 def _first_unparsed(cells: pa.ChunkedArray, kind: pa.DataType, decimal: str) -> int:

@@ -117,7 +117,9 @@ class FrameTable(SlicedTable):
             return None
         if column.dtype == nw.Object and is_number(_arrow_type(column)):
             return None  # for instance True, False and None in a pandas column
-        return str(column.dtype)
+        if column.dtype in (nw.String, nw.Categorical, nw.Enum):
+            return "text"
+        return "dates" if column.dtype.is_temporal() else str(column.dtype)
 
 
 def eager_frame(frame: Frame) -> nw.DataFrame[Any]:

@@ -6,7 +6,8 @@ and database drivers unloaded where they are not used.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,8 +16,9 @@ import numpy as np
 
 from unpooled.arrays import Array
 from unpooled.data.categories import CategoricalTable
-from unpooled.data.columns import Roles
+from unpooled.data.columns import Roles, listing
 from unpooled.data.filtered_table import FilteredTable
+from unpooled.data.missing_codes import MissingCodes, missing_codes
 from unpooled.data.plausible import check_plausible
 from unpooled.data.recoding import RecodedTable
 from unpooled.data.row_filter import DROP, Condition
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from unpooled.data.sources.streamed import Reader
 
 Source = Any  # a Table, array, list of rows, DataFrame, path or address
-DELIMITERS = {".csv": ",", ".tsv": "\t"}
+DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 STATISTICS = {
     ".sas7bdat": "SAS",
     ".xpt": "SAS",
@@ -39,7 +41,7 @@ STATISTICS = {
 }
 ALLOWED = (
     "Allowed are a 2-D array, a list of rows, a pandas, polars or pyarrow table, "
-    "paths that end in .csv, .tsv (also with .gz after it), .parquet, .arrow, "
+    "paths that end in .csv, .tsv, .txt (also with .gz after it), .parquet, .arrow, "
     ".feather, .npy or .npz (sparse), .xlsx, .sas7bdat, .xpt, .sav, .zsav or .dta, and "
     "sqlite:// and postgresql:// addresses of a table or a query."
 )
@@ -52,7 +54,7 @@ def open_source(
     ids: str | None = None,
     columns: Sequence[str] | None = None,
     exclude: Sequence[str] | None = None,
-    missing: Mapping[str, Sequence[int | float]] | None = None,
+    missing: Any = None,
     block_mb: float | int | None = None,
     separator: str | None = None,
     decimal: str | None = None,
@@ -70,12 +72,12 @@ def open_source(
     source : Table, array, list of rows, DataFrame, path or address
         Arrays may be NumPy or SciPy sparse; DataFrames of pandas, polars or pyarrow;
         Dask collections, also by ``dask://scheduler:8786/name``;
-        paths of CSV, TSV, Parquet, Arrow IPC and .npy files, which are read block by
-        block, and of SciPy's sparse .npz files; Excel workbooks (.xlsx), and files of
-        SAS (.sas7bdat, .xpt), SPSS (.sav) and Stata (.dta). In text files blank cells,
-        ``NA``, ``NaN``, ``null`` and ``?`` are missing. Addresses of databases are
-        ``sqlite:///path.db?table=name`` and ``postgresql://user@host/db?table=name``,
-        or ``?query=SELECT ...``; they are
+        paths of CSV, TSV (also .txt), Parquet, Arrow IPC and .npy files, which are
+        read block by block, and of SciPy's sparse .npz files; Excel workbooks (.xlsx),
+        and files of SAS (.sas7bdat, .xpt), SPSS (.sav) and Stata (.dta). In text files
+        blank cells, ``NA``, ``NaN``, ``null`` and ``?`` are missing. Addresses of
+        databases are ``sqlite:///path.db?table=name`` and
+        ``postgresql://user@host/db?table=name``, or ``?query=SELECT ...``; they are
         read block by block too.
     label : str, optional
         A column of any type that is read with the features, and never used as one.
@@ -87,9 +89,11 @@ def open_source(
     exclude : sequence of str, optional
         In place of `columns`: the columns that are not features, which may be of any
         type too.
-    missing : mapping of str to a sequence of numbers, optional
+    missing : mapping of str to a sequence of numbers and texts, optional
         For each feature column, the values that stand for missing cells, such as
-        ``{"chol": [0]}``.
+        ``{"chol": [0, "n/d"]}``. Texts in columns of numbers are of text files, Excel
+        workbooks and files of SAS, SPSS and Stata; in columns of categories, of any
+        source. With `columns` or `exclude` it may name columns that they leave out.
     block_mb : float, optional
         Maximum size of a block of rows as float64, in megabytes, at least 16 rows; 64
         by default. A pass over a file or a database needs a few times as much memory,
@@ -137,6 +141,7 @@ def open_source(
     if unlabelled not in (None, DROP):
         raise DataError(f'unlabelled={unlabelled!r}; choose "{DROP}", or leave it out.')
     condition = None if where is None else Condition.of(where)
+    codes = MissingCodes()
     if isinstance(source, Table):
         form.check_used("a table that is open already")
         table = _as_given(source, label, ids)
@@ -146,23 +151,32 @@ def open_source(
                 "Name columns of categories, and choose among the columns and rows of "
                 "such a table, where it is opened: open_source(source, categorical=[])."
             )
+        codes = missing_codes(missing or {}, ())
+        _check_no_texts(codes.texts, "A table that is open already")
         if columns is not None or exclude or missing or block_mb is not None:
             table = RecodedTable(
-                table, columns=columns, exclude=exclude or (), missing=missing
+                table, columns=columns, exclude=exclude or (), missing=codes.numbers
             )
     else:
         roles = _roles(label, ids, columns, exclude, categorical, condition)
-        table = _open(source, roles, form)
+        codes = missing_codes(missing or {}, roles.categorical)
+        if columns is not None or exclude:
+            # What is declared of a column may stand while a study leaves it out.
+            roles = replace(roles, declared=(*(missing or ()), *(plausible or ())))
         categorical = roles.categorical
-        if missing:
+        table = _open(source, roles, form, codes.texts)
+        unread = roles.unread(table.columns)
+        plausible = {n: v for n, v in (plausible or {}).items() if n not in unread}
+        numbers = {n: v for n, v in codes.numbers.items() if n not in unread}
+        if numbers:
             # The columns of a condition, or of categories, are no features.
-            table = RecodedTable(table, columns=table.columns, missing=missing)
+            table = RecodedTable(table, columns=table.columns, missing=numbers)
     if condition is not None or unlabelled is not None:
         table = FilteredTable(table, condition, labelled=unlabelled is not None)
     if plausible:
         check_plausible(table, plausible)
     if categorical:
-        table = CategoricalTable(table, categorical)
+        table = CategoricalTable(table, categorical, codes.names)
     if block_mb is not None:
         if not block_mb > 0:
             raise DataError(f"block_mb={block_mb!r}; give a number of megabytes.")
@@ -199,10 +213,15 @@ def _roles(
     return Roles(label, ids, columns, exclude or (), also, tuple(named))
 
 
-def _open(source: Source, roles: Roles, form: FileFormat) -> Table:
-    if isinstance(source, str | os.PathLike):
-        return _open_path(source, roles, form)
+def _open(
+    source: Source, roles: Roles, form: FileFormat, texts: Mapping[str, Collection[str]]
+) -> Table:
+    if isinstance(source, str | os.PathLike) and "://" not in os.fspath(source):
+        return _open_path(Path(source).expanduser(), roles, form, texts)
     form.check_used("a source that is not a file")
+    _check_no_texts(texts, "A source that is not a file")
+    if isinstance(source, str | os.PathLike):
+        return _open_address(os.fspath(source), roles)
     if isinstance(source, list | tuple):
         return ArrayTable(_rows(source), roles)
     if isinstance(source, np.ndarray) or hasattr(source, "tocsr"):
@@ -226,22 +245,33 @@ def _as_given(table: Table, label: str | None, ids: str | None) -> Table:
     return table
 
 
-def _open_path(source: str | os.PathLike[str], roles: Roles, form: FileFormat) -> Table:
-    if "://" in os.fspath(source):
-        form.check_used("a source that is not a file")
-        address = os.fspath(source)
-        if is_database(address):
-            return _open_database(address, roles)
-        if _scheme(source) in ("dask", "dask+tls"):
-            from unpooled.data.sources.dask import open_cluster
-
-            return open_cluster(address, roles)
+def _check_no_texts(texts: Mapping[str, Collection[str]], source: str) -> None:
+    if texts:
         raise DataError(
-            f"{_scheme(source)}:// sources cannot be read: files must be local, and of "
-            f"databases SQLite and PostgreSQL are known. Export the table to Parquet "
-            f"or CSV. {ALLOWED}"
+            f"{source} has no texts in columns of numbers, and missing names some for "
+            f"{listing(list(texts))}. Give numbers, or replace the texts in the "
+            f"source; texts are for text files, Excel workbooks, files of SAS, SPSS "
+            f"and Stata, and columns of categories."
         )
-    path = Path(source).expanduser()
+
+
+def _open_address(address: str, roles: Roles) -> Table:
+    if is_database(address):
+        return _open_database(address, roles)
+    if _scheme(address) in ("dask", "dask+tls"):
+        from unpooled.data.sources.dask import open_cluster
+
+        return open_cluster(address, roles)
+    raise DataError(
+        f"{_scheme(address)}:// sources cannot be read: files must be local, and of "
+        f"databases SQLite and PostgreSQL are known. Export the table to Parquet "
+        f"or CSV. {ALLOWED}"
+    )
+
+
+def _open_path(
+    path: Path, roles: Roles, form: FileFormat, texts: Mapping[str, Collection[str]]
+) -> Table:
     if not path.exists():
         place = "" if path.is_absolute() else f" in the working directory {Path.cwd()}"
         raise DataError(f"There is no file {path}{place}. Check the path.")
@@ -254,9 +284,13 @@ def _open_path(source: str | os.PathLike[str], roles: Roles, form: FileFormat) -
         from unpooled.data.sources.npy import MappedRows, sparse_file
 
         form.check_used(f"the file {path}")
+        _check_no_texts(texts, f"The file {path}")
         dense = path.suffix.lower() == ".npy"
         return ArrayTable(MappedRows(path) if dense else sparse_file(path), roles)
     reader = _reader(path, form)
+    if path.suffix.lower() in (".parquet", ".arrow", ".feather"):
+        _check_no_texts(texts, f"The file {path}")
+    reader.missing = texts
     from unpooled.data.sources.streamed import FileTable
 
     return FileTable(path, reader, roles)
@@ -283,9 +317,9 @@ def _open_database(source: str, roles: Roles) -> Table:
     return DatabaseTable(address, reader, roles)
 
 
-def _scheme(source: str | os.PathLike[str]) -> str:
+def _scheme(address: str) -> str:
     # The rest of a URI may hold a password, which errors must not repeat.
-    return os.fspath(source).split("://")[0]
+    return address.split("://")[0]
 
 
 def _reader(path: Path, form: FileFormat) -> "Reader":

@@ -3,7 +3,6 @@
 The driver reads binary COPY output, so that neither end holds all rows in memory.
 """
 
-import difflib
 from collections.abc import Mapping, Sequence
 from typing import final
 
@@ -16,8 +15,9 @@ from unpooled.data.sources.database import (
     Connection,
     Cursor,
     DatabaseReader,
+    configured,
     quoted,
-    subquery,
+    similar,
 )
 from unpooled.data.sources.streamed import Batches, Survey
 from unpooled.errors import DataError
@@ -61,24 +61,14 @@ class PostgreSQLReader(DatabaseReader):
     def connect(self) -> Connection:
         """Return a connection for reading; each statement reads one state."""
         connection = driver.connect(self._address.target, autocommit=True)
-        try:
-            with connection.cursor() as cursor:
-                settings = ", ".join(
-                    f"set_config('{name}', '{value}', false)"
-                    for name, value in SETTINGS.items()
-                )
-                cursor.execute(f"SELECT {settings}")
-                cursor.fetchall()
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+        settings = ", ".join(
+            f"set_config('{name}', '{value}', false)"
+            for name, value in SETTINGS.items()
+        )
+        return configured(connection, f"SELECT {settings}")
 
-    def rows(self, cursor: Cursor) -> str:
-        """Return the SQL after FROM; raise when the table does not exist."""
-        if self._address.query is not None:
-            return subquery(self._address.query)
-        wanted = str(self._address.table)
+    def table(self, cursor: Cursor, wanted: str) -> str:
+        """Return a table's name in SQL; raise when there is no such table."""
         schema, dot, table = wanted.partition(".")
         spellings = [quoted(wanted)]
         # A dot may be part of the name; otherwise it separates schema and table.
@@ -141,11 +131,10 @@ class PostgreSQLReader(DatabaseReader):
             table if schema == "public" else f"{schema}.{table}"
             for schema, table in cursor.fetchall()
         ]
-        close = difflib.get_close_matches(wanted, known, n=1)
-        hint = f"Did you mean {close[0]!r}? " if close else ""
         return DataError(
             f"{self._address.source}: there is no such table, or this user may not see "
-            f"it. {hint}It sees {listing(sorted(known)) or 'no tables'}."
+            f"it. {similar(wanted, known)}It sees "
+            f"{listing(sorted(known)) or 'no tables'}."
         )
 
 

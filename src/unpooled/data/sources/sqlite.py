@@ -6,7 +6,6 @@ opening finds the types of all cells, and later passes prepend one row that has 
 of the right type in every column.
 """
 
-import difflib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import final
@@ -19,9 +18,10 @@ from unpooled.data.sources.database import (
     Connection,
     Cursor,
     DatabaseReader,
+    configured,
     quoted,
     rows_per_batch,
-    subquery,
+    similar,
 )
 from unpooled.data.sources.streamed import Batches, Survey
 from unpooled.errors import DataError
@@ -39,15 +39,8 @@ class SQLiteReader(DatabaseReader):
     def connect(self) -> Connection:
         """Open the file for reading; it is never created or written to."""
         connection = driver.connect(f"{Path(self._address.target).as_uri()}?mode=ro")
-        try:
-            with connection.cursor() as cursor:
-                # Another program may write: each of its commits takes a moment.
-                cursor.execute(f"PRAGMA busy_timeout = {MILLISECONDS_TO_WAIT}")
-                cursor.fetchall()
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+        # Another program may write: each of its commits takes a moment.
+        return configured(connection, f"PRAGMA busy_timeout = {MILLISECONDS_TO_WAIT}")
 
     def is_sound(self, connection: Connection) -> bool:
         """Whether SQLite finds no fault in the file, which it reads to its end."""
@@ -55,18 +48,14 @@ class SQLiteReader(DatabaseReader):
             cursor.execute("PRAGMA quick_check(1)")
             return cursor.fetchall() == [("ok",)]
 
-    def rows(self, cursor: Cursor) -> str:
-        """Return the SQL after FROM; raise when the table does not exist."""
-        if self._address.query is not None:
-            return subquery(self._address.query)
-        wanted = str(self._address.table)
+    def table(self, cursor: Cursor, wanted: str) -> str:
+        """Return a table's name in SQL; raise when there is no such table."""
         cursor.execute("SELECT name, type FROM sqlite_master WHERE name IS NOT NULL")
         kinds = {n: kind for n, kind in cursor.fetchall() if kind in ("table", "view")}
         if wanted not in kinds:
-            close = difflib.get_close_matches(wanted, kinds, n=1)
-            hint = f"Did you mean {close[0]!r}? " if close else ""
             raise DataError(
-                f"{self._address.source}: there is no such table. {hint}The file has "
+                f"{self._address.source}: there is no such table. "
+                f"{similar(wanted, kinds)}The file has "
                 f"{listing(tuple(kinds)) or 'no tables'}."
             )
         # An index that covers all requested columns would change the order of the rows.

@@ -5,17 +5,25 @@ the requested number of rows.
 """
 
 import abc
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Collection,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import final
 
 import numpy as np
 import pyarrow as pa
 
 from unpooled.arrays import Array, Shaped
-from unpooled.data.columns import NO_ROLES, Roles, refuse_text
+from unpooled.data.columns import NO_ROLES, Roles, check_known, refuse_text
 from unpooled.data.row_blocks import Block
 from unpooled.data.sources.arrow import numbers_of, values_of
 from unpooled.data.table import SlicedTable
@@ -56,7 +64,15 @@ class Reader(abc.ABC):
     Reading errors are OSError or one of Arrow's exceptions; the table converts them to
     a DataError that names the source. No row can cause a ConnectionError, a
     DamagedError, or an error that has the number of a system call's (`errno`).
+
+    Attributes
+    ----------
+    missing : mapping of str to a collection of str
+        For feature columns, the texts that mean a missing cell, such as "n/d". Only
+        readers of sources where a cell of a column of numbers may be a text obey it.
     """
+
+    missing: Mapping[str, Collection[str]] = MappingProxyType({})
 
     @abc.abstractmethod
     def names(self) -> list[str]:
@@ -94,6 +110,12 @@ class StreamedTable(SlicedTable):
         self._source, self._remedy, self._reader = source, remedy, reader
         try:
             self.columns = roles.features(reader.names(), source)
+            named = (
+                f"Among the columns that are studied, {source[:1].lower()}{source[1:]}"
+            )
+            unread = roles.unread(self.columns)
+            texts = [name for name in reader.missing if name not in unread]
+            check_known(texts, self.columns, named)
             roles = roles.beside(self.columns)
             self._survey = reader.survey(self.columns, roles)
             refuse_text(dict(self._survey.text), source)
@@ -183,6 +205,14 @@ class StreamedTable(SlicedTable):
         except (pa.ArrowException, OSError):
             return ""  # the error at hand says more
         return f" {hint}" if hint else ""
+
+
+def naming_missing(column: str) -> str:
+    """Return how to say which texts of a column of numbers mean a missing cell."""
+    return (
+        f"Texts that mean a missing cell are named by missing, such as "
+        f'{{"{column}": ["n/d"]}}.'
+    )
 
 
 @final

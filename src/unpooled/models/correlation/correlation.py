@@ -16,12 +16,8 @@ missing="pairwise"
 Every array is opened as a total over all silos only. Pairwise sums of a column over the
 rows that have another one too, next to its sum over all of its own, give its sum over
 the rows where the other is missing: so those rows are counted first, and each silo
-judges the counts.
-
-References
-----------
-Fisher, On the probable error of a coefficient of correlation deduced from a small
-sample, Metron 1 (1921): the confidence intervals.
+judges the counts. Columns in different silos, of the same people, are correlated by
+`unpooled.models.correlation.correlation_columns`.
 """
 
 from collections.abc import Mapping
@@ -33,6 +29,7 @@ import scipy
 from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array, Float, Int
+from unpooled.coordinator.step_call import Needs
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.ledger.notebook import pandas_if_installed
@@ -41,6 +38,10 @@ from unpooled.linalg.group_tests import adjusted
 from unpooled.linalg.moments import column_sums
 from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator
+from unpooled.models.correlation.correlation_columns import (
+    correlations_by_parties,
+    shared_columns,
+)
 from unpooled.models.correlation.correlation_results import correlation_exhibits
 from unpooled.models.moments import pooled_mean, pooled_scatter
 from unpooled.models.parameter_checks import check_choice
@@ -177,7 +178,7 @@ class Correlation(FederatedEstimator):
         Only with `partial_correlation_`: variance inflation factor of each column,
         ``1 / (1 - R²)`` with the R² of its regression on all others.
     mean_ : (p,) array
-        Mean of each column, over the rows used.
+        Only on a row partition: mean of each column, over the rows used.
     n_samples_ : int
         Only with ``missing="complete"``: N, the number of complete rows.
     n_features_in_ : int
@@ -188,11 +189,17 @@ class Correlation(FederatedEstimator):
     Raises
     ------
     DataError
-        Fewer than four rows behind a pair.
+        Fewer than four rows behind a pair. On a column partition: missing cells, which
+        `SimpleImputer` fills, ``missing="pairwise"``, fewer than three silos, or more
+        than a million cells.
     ReleaseRefusedError
         Where a silo has a few incomplete rows and answered, or may answer, about all
         rows too (`min_changed_rows`); with ``missing="pairwise"`` where few rows have
-        one column of a pair without the other (`min_own_cells`, `min_rows`).
+        one column of a pair without the other (`min_own_cells`, `min_rows`). On a
+        column partition where a silo does not let its own values be seen
+        (`allow_disclosed`) or shares of people's cells leave (`allow_row_level`), where
+        it answered sums about people of the same columns (`people_and_columns`), or the
+        columns of all silos are too many for the rows (`max_feature_ratio`).
 
     Notes
     -----
@@ -207,6 +214,23 @@ class Correlation(FederatedEstimator):
     refuses where there is a single such row of its own (`min_own_cells`); over all
     silos these rows are not counted, and combinations of more than two such sums are
     not judged. "complete" has no such sums.
+
+    On a column partition the correlations are computed in secret sharing among at least
+    three silos, of which two of three together could see all cells. They are released
+    to all silos and the coordinator, and nothing else is; those among a silo's own
+    columns are values of that silo. Never released: a number about a single person, a
+    mean or a variance.
+
+    References
+    ----------
+    Fisher, On the probable error of a coefficient of correlation deduced from a small
+    sample, Metron 1 (1921): the confidence intervals.
+
+    Holm, A simple sequentially rejective multiple test procedure, Scandinavian Journal
+    of Statistics 6 (1979).
+
+    Benjamini and Hochberg, Controlling the false discovery rate, Journal of the Royal
+    Statistical Society B 57 (1995).
     """
 
     correlation_: Float[Array, "p p"] = field(init=False)
@@ -218,12 +242,23 @@ class Correlation(FederatedEstimator):
         "correlation_": None,
         "partial_correlation_": None,
     }
-    _steps = (moments.local_total, moments.local_squares, moments.local_scatter)
+    _partitions = ("rows", "columns")
+    _steps = (
+        moments.local_total,
+        moments.local_squares,
+        moments.local_scatter,
+        shared_columns,
+    )
     _exhibits = correlation_exhibits
 
     missing: str = "complete"
     _: KW_ONLY
     confidence_level: Any = 0.95
+
+    def needs(self, partition: str, y: Any = None) -> Needs:
+        """Return what the model needs of the cells of its columns, for plans."""
+        # Which rows are complete in all silos' columns nobody knows.
+        return Needs(complete=partition == "columns")
 
     def _citation(self) -> Citation:
         rows = "complete rows"
@@ -250,19 +285,27 @@ class Correlation(FederatedEstimator):
                 f"confidence_level={level!r}; choose a number above 0 and below 1."
             )
         if self.missing == "pairwise":
+            if federation.partition == "columns":
+                raise DataError(
+                    'missing="pairwise" takes a row partition: here which cells are '
+                    "missing is known to single silos. Impute them first."
+                )
             self._fit_pairs(federation)
+        elif federation.partition == "columns":
+            self._set_complete(
+                correlations_by_parties(federation), int(federation.n_rows or 0)
+            )
         else:
-            self._fit_complete(federation)
+            view = federation.complete_rows()
+            N, self.mean_ = pooled_mean(view)
+            S = pooled_scatter(view, self.mean_)
+            squares = S.diagonal()
+            self._set_complete(_ratio(S, squares[:, None], squares), N)
         self._set_tests()
 
-    def _fit_complete(self, federation: Federation) -> None:
-        view = federation.complete_rows()
-        N, mean = pooled_mean(view)
-        S = pooled_scatter(view, mean)
-        squares = S.diagonal()
-        self.correlation_ = _ratio(S, squares[:, None], squares)
-        self.mean_, self.n_samples_ = mean, N
-        self.n_pairs_ = np.full(S.shape, N)
+    def _set_complete(self, R: Float[Array, "p p"], N: int) -> None:
+        self.correlation_, self.n_samples_ = R, N
+        self.n_pairs_ = np.full(R.shape, N)
         inverse = inverse_correlations(self.correlation_)
         if inverse is None:
             return
@@ -272,7 +315,7 @@ class Correlation(FederatedEstimator):
         np.fill_diagonal(partial, 1.0)
         self.partial_correlation_ = partial
         # Two columns given p - 2 others are two residuals with p - 2 fewer rows.
-        self.partial_p_value_ = _p_values(partial, np.full(S.shape, N - len(S) + 2))
+        self.partial_p_value_ = _p_values(partial, np.full(R.shape, N - len(R) + 2))
 
     def _fit_pairs(self, federation: Federation) -> None:
         counted = federation.sum(local_pairs)

@@ -21,7 +21,8 @@ _MOST_DRAWN = 24
 # As scikit-learn names the columns of its encoder.
 _GROUPS = {
     "_nan": "missing cells",
-    "_infrequent_sklearn": "categories of few rows, as one",
+    "_infrequent_sklearn": "categories of few rows, as one, with the next more "
+    "frequent one where they would be too few (infrequent_categories_ names them)",
 }
 _MAP = (
     "Categories near each other are those of similar rows; categories far from the "
@@ -42,6 +43,8 @@ def mca_exhibits(model: "MCA", columns: Sequence[str]) -> list[Exhibit]:
         f"of the total understates a component, because the total has what each column "
         f"has with itself alone; the corrected shares leave that out."
     )
+    if "category_coordinates_" not in vars(model):
+        return [_inertia(model, text, corrected)]
     return [
         _inertia(model, text, corrected),
         _map(model, list(model.indicators_), "principal coordinates"),
@@ -53,6 +56,8 @@ def famd_exhibits(model: "FAMD", columns: Sequence[str]) -> list[Exhibit]:
     """Return the exhibits of a fitted FAMD."""
     text = f"The inertia (variance of the rows' coordinates) of {_kept(model)}."
     names, p = list(model.variables_), model.n_numeric_
+    if "category_coordinates_" not in vars(model):
+        return [_inertia(model, text, {})]
     return [
         _inertia(model, text, {}),
         _numeric(model, names[:p]),

@@ -6,7 +6,8 @@
               categories
 
 Numbers have variance 1, and a column of categories the inertia of its categories, so
-that neither kind outweighs the other.
+that neither kind outweighs the other. Where silos have other columns of the same
+people, see `own_columns`.
 """
 
 from collections.abc import Mapping
@@ -28,6 +29,7 @@ from unpooled.models.correspondence.indicators import (
     inertia,
     pooled_moments,
 )
+from unpooled.models.correspondence.own_columns import indicators_among
 from unpooled.results.citations import Citation
 
 
@@ -79,8 +81,15 @@ class FAMD(MultipleFactors):
         N, the rows of all silos.
     n_features_in_ : int
         Number of columns.
-    feature_names_in_ : array of str
+    feature_names_in_ : (p,) array of str
         Names of the columns, where the silos' tables have names.
+
+    Raises
+    ------
+    DataError
+        Where all columns are of one kind, where a numeric column does not vary, and,
+        with `missing="refuse"`, for missing cells of categories. On a column
+        partition: for `missing="refuse"`, folds, and more than 8,000 rows.
 
     Notes
     -----
@@ -90,6 +99,16 @@ class FAMD(MultipleFactors):
     any silo's own sum or count. Silos refuse a scatter of which a single row carries a
     direction (`max_leverage`), and categories of few rows; counts of two categories
     together may be small.
+
+    On a column partition each silo finds the categories of its own columns, whose names
+    and numbers of rows stay there: `variables_` are "site_1", "site_2". Released are
+    how many columns each column becomes, and as a total over all silos the N × N Gram
+    matrix of the weighted columns, whose entries are about people, which every silo
+    must allow (`allow_row_level`). Silos keep the coordinates of their own columns;
+    reading `category_coordinates_`, `correlations_`, `contributions_` or `cos2_` asks
+    them to disclose these, which every silo must allow (`allow_disclosed`). `mean_` and
+    `weights_` are not shown, and `cos2_` is NaN for categories. In each component the
+    score of largest magnitude is positive.
 
     The sign of a component is chosen so that the largest weight is positive. Standard
     deviations have the denominator N.
@@ -110,6 +129,8 @@ class FAMD(MultipleFactors):
     }
     _exhibits = famd_exhibits
 
+    _kept_by_silos = (*MultipleFactors._kept_by_silos, "correlations_")
+
     def needs(self, partition: str, y: Any = None) -> Needs:
         """Return what the model needs of the cells of its columns, for plans."""
         # Cells of categories may be missing, and `_missing` lets such rows pass.
@@ -123,6 +144,13 @@ class FAMD(MultipleFactors):
         )
 
     def _fit(self, federation: Federation, y: Any) -> None:
+        if federation.partition == "columns":
+            self._fit_own(federation, alone=False)
+            names = np.array(self._encoded(federation).feature_names, dtype=object)
+            coded = indicators_among(self.encoder_.n_made_)
+            self.variables_ = np.append(names[~coded], names[coded])
+            self.n_numeric_ = int(np.count_nonzero(~coded))
+            return
         coded = list(federation.categorical)
         numbers = [n for n in federation.feature_names if n not in set(coded)]
         if not coded or not numbers:
@@ -162,6 +190,18 @@ class FAMD(MultipleFactors):
         of_categories = self.category_coordinates_**2 / far[:, None]
         self.cos2_ = np.vstack([self.correlations_**2, of_categories])
 
+    def _gather(self, federation: Federation) -> None:
+        shown, coded = self._shown(federation)
+        order = np.argsort(coded, kind="stable")
+        p = self.n_numeric_
+        coordinates = shown["coordinates"][order]
+        self.correlations_ = coordinates[:p]
+        self.category_coordinates_ = coordinates[p:]
+        self.contributions_ = shown["contributions"][order]
+        self.cos2_ = shown["cos2"][order]
+        # These take products with the columns of other silos.
+        self.cos2_[p:] = np.nan
+
     def transform(self, X: Any) -> Any:
         """Return the coordinates of rows on the components.
 
@@ -169,9 +209,12 @@ class FAMD(MultipleFactors):
         ----------
         X : data frame, (n, p) array-like or Federation
             Rows with the columns that were fitted; for a federation the result is a
-            view of it.
+            view of it. On a column partition the coordinator receives the coordinates,
+            which every silo must allow.
         """
         check_is_fitted(self)
+        if isinstance(X, Federation) and X.partition == "columns":
+            return self._own_scores(X)
         arguments = {"mean": self.mean_, "weights": self.weights_}
         coded = [str(name) for name in self.encoder_.feature_names_in_]
         if isinstance(X, Federation):

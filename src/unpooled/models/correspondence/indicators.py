@@ -4,6 +4,8 @@ round 1-  names and counts of categories ─> an indicator for each  (`OneHotEnc
 round     N and the mean of all columns: of indicators the shares of categories
 round     sums of squares about the means
 round     the scatter S
+
+Of parties with other columns of the same people see `own_columns`.
 """
 
 from dataclasses import KW_ONLY, dataclass, field
@@ -12,12 +14,13 @@ from typing import Any, final
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from unpooled.arrays import Array, Float
+from unpooled.arrays import Array, Bool, Float
 from unpooled.data.columns import listing
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.eigen import leading_eigenpairs
-from unpooled.models.base import FederatedEstimator
+from unpooled.models.base import FederatedEstimator, check_federation
+from unpooled.models.correspondence import own_columns
 from unpooled.models.moments import (
     local_scatter,
     local_squares,
@@ -28,6 +31,11 @@ from unpooled.models.moments import (
 from unpooled.models.parameter_checks import whole_number
 from unpooled.models.preprocessing.agreed_categories import local_categories
 from unpooled.models.preprocessing.one_hot_encoder import OneHotEncoder
+from unpooled.models.preprocessing.own_categories import (
+    own_categories,
+    own_groups,
+    shown_made,
+)
 from unpooled.protocol.step import derived, public
 
 
@@ -90,11 +98,14 @@ class MultipleFactors(
     category_coordinates_: Float[Array, "j k"] = field(init=False)
     encoder_: OneHotEncoder = field(init=False)
 
+    _partitions = ("rows", "columns")
+    _kept_by_silos = ("category_coordinates_", "contributions_", "cos2_")
     _missing = True
     _reads_categories = True
     _steps = (
         *(local_categories, local_total, local_squares, local_scatter),
         component_scores,
+        *(own_groups, shown_made, own_categories, own_columns),
     )
 
     n_components: Any = 2
@@ -110,6 +121,15 @@ class MultipleFactors(
         # Not `fit`, so that the rounds are those of the model that asks.
         encoder._fit(federation, None)
         encoder.n_features_in_ = federation.n_features
+        if federation.partition == "columns":
+            # Without names, as no silo knows those of the others' columns.
+            if self.missing != "category":
+                raise DataError(
+                    "On a column partition nobody is told where cells of categories "
+                    'are missing: they are a category, missing="category".'
+                )
+            encoder.kept_ = federation.kept_here
+            return encoder
         encoder.feature_names_in_ = np.array(federation.feature_names, dtype=object)
         n_missing = dict(zip(federation.feature_names, encoder.n_missing_, strict=True))
         lacking = [name for name, n in n_missing.items() if n]
@@ -119,6 +139,71 @@ class MultipleFactors(
                 f'them be a category: missing="category".'
             )
         return encoder
+
+    def _fit_own(self, federation: Federation, *, alone: bool) -> Float[Array, " l"]:
+        """Let silos keep the coordinates of their own columns; return all inertias.
+
+        Parameters
+        ----------
+        alone : bool
+            Whether there are categories alone, whose shares are over the number of
+            their columns, or numbers beside them.
+        """
+        self.encoder_ = self._fitted_encoder(federation)
+        coded = self.encoder_.n_made_ >= 0
+        encoded = self._encoded(federation)
+        indicator = own_columns.indicators_among(self.encoder_.n_made_)
+        Q, N = int(coded.sum()), int(federation.n_rows or 0)
+        rank = len(indicator) - Q
+        # A silo's own plan does not know what the others' columns hold.
+        elsewhere = federation.coordinator.planned and federation.layout.known_to
+        if coded.all() != alone and not elsewhere:
+            takes = "categories alone" if alone else "numbers and categories"
+            other = "FAMD takes both kinds" if alone else "MCA takes categories"
+            raise DataError(
+                f"{type(self).__name__} takes {takes}, of all silos together; {other}."
+            )
+        if rank < 1 and not elsewhere:
+            raise DataError("No column has two categories; there are no components.")
+        n_coded = Q if alone else 1
+        C = own_columns.gram_of(
+            encoded,
+            kept_of=federation.kept_here,
+            n_coded=n_coded,
+            total=rank / n_coded,
+        )
+        λ, U = inertia(C, self.n_components, min(rank, N - 1))
+        self.n_samples_, self.kept_ = N, encoded.kept_here
+        self._set_inertia(C, λ[: U.shape[1]])
+        encoded.keep(
+            own_columns.own_coordinates,
+            U=U,
+            inertia=self.eigenvalues_,
+            n_coded=n_coded,
+        )
+        return λ
+
+    def _encoded(self, view: Federation) -> Federation:
+        """Return a view of a column partition behind the encoder."""
+        return check_federation(self, self.encoder_.transform(view))
+
+    def _shown(
+        self, federation: Federation
+    ) -> tuple[dict[str, Float[Array, "p k"]], Bool[Array, " p"]]:
+        """Return what silos show of their columns, and which are indicators."""
+        shown = own_columns.shown_by_parties(
+            self._encoded(federation), self.eigenvalues_
+        )
+        return shown, own_columns.indicators_among(self.encoder_.n_made_)
+
+    def _own_scores(self, X: Federation) -> Float[Array, "N k"]:
+        """Return the coordinates of aligned rows of a column partition."""
+        view = self._check_view(X)
+        with view.calling(self, "transform"):
+            totals = self._encoded(view).sum(
+                own_columns.own_scores, kept_of=self.kept_, inertia=self.eigenvalues_
+            )
+        return totals["scores"]
 
     def _set_inertia(self, C: Float[Array, "p p"], kept: Float[Array, " k"]) -> None:
         """Set the eigenvalues that are kept, and their shares of the trace."""

@@ -7,6 +7,8 @@
 With Q columns and p_k the share of category k, S/N + p pᵀ is 1/N times the Burt table
 (counts of all pairs of categories), so that these are the principal inertias of the
 table of indicators.
+
+Where silos have other columns of the same people: `own_columns`.
 """
 
 from collections.abc import Mapping
@@ -80,6 +82,13 @@ class MCA(MultipleFactors):
     feature_names_in_ : (Q,) array of str
         Names of the columns, where the silos' tables have names.
 
+    Raises
+    ------
+    DataError
+        For columns of numbers, where no column has two categories, and, with
+        `missing="refuse"`, for missing cells. On a column partition: for
+        `missing="refuse"`, folds, and more than 8,000 rows.
+
     Notes
     -----
     Released, as totals only: what `OneHotEncoder` releases; N, how many rows each
@@ -87,6 +96,16 @@ class MCA(MultipleFactors):
     all silos have any two categories. Never released: a row, or any silo's own count.
     Silos refuse a scatter of which a single row carries a direction (`max_leverage`),
     and categories of few rows; counts of two categories together may be small.
+
+    On a column partition each silo finds the categories of its own columns, whose names
+    and numbers of rows stay there: `indicators_` are "site_1", "site_2". Released are
+    how many columns each column becomes, and as a total over all silos the N × N Gram
+    matrix of the weighted columns, whose entries are about people, which every silo
+    must allow (`allow_row_level`). Silos keep the coordinates of their own columns;
+    reading `category_coordinates_`, `contributions_` or `cos2_` asks them to disclose
+    these, which every silo must allow (`allow_disclosed`). `proportions_` and
+    `weights_` are not shown. In each component the score of largest magnitude is
+    positive.
 
     The sign of a component is chosen so that the largest weight is positive.
 
@@ -117,6 +136,12 @@ class MCA(MultipleFactors):
         )  # fmt: skip
 
     def _fit(self, federation: Federation, y: Any) -> None:
+        if federation.partition == "columns":
+            λ = self._fit_own(federation, alone=True)
+            names = self._encoded(federation).feature_names
+            self.indicators_ = np.array(names, dtype=object)
+            self._set_corrected(λ, len(self.eigenvalues_), federation.n_features)
+            return
         self.encoder_ = self._fitted_encoder(federation)
         view = check_federation(self, self.encoder_.transform(federation))
         pooled, Q = pooled_moments(view), federation.n_features
@@ -142,6 +167,11 @@ class MCA(MultipleFactors):
         far = np.where(p < 1.0, (1.0 - p) / p, np.inf)
         self.cos2_ = self.category_coordinates_**2 / far[:, None]
 
+    def _gather(self, federation: Federation) -> None:
+        shown, _ = self._shown(federation)
+        self.category_coordinates_ = shown["coordinates"]
+        self.contributions_, self.cos2_ = shown["contributions"], shown["cos2"]
+
     def _set_corrected(self, λ: Float[Array, " l"], k: int, Q: int) -> None:
         """Set the corrected inertias, which leave out what each column has alone."""
         with_others = Q / (Q - 1) if Q > 1 else 0.0
@@ -157,9 +187,13 @@ class MCA(MultipleFactors):
         Parameters
         ----------
         X : (n, Q) array-like or Federation
-            Names of categories; for a federation the result is a view of it.
+            Names of categories; for a federation the result is a view of it. On a
+            column partition the coordinator receives the coordinates, which every silo
+            must allow.
         """
         check_is_fitted(self)
+        if isinstance(X, Federation) and X.partition == "columns":
+            return self._own_scores(X)
         arguments = {"mean": self.proportions_, "weights": self.weights_}
         if isinstance(X, Federation):
             view = self._check_view(X)

@@ -52,7 +52,7 @@ from unpooled.models.description.shown_table import (
     WITHHELD,
     Table,
     Totals,
-    known_codes,
+    of_categories,
     places_of,
     shown_columns,
     two_values,
@@ -512,7 +512,7 @@ def lines_of(
     n_rare: Array = np.full(len(n), np.inf)
     for j, whole in enumerate(values):
         if j in place:
-            own = _of_categories(whole, totals.frequent[place[j]])
+            own = of_categories(whole[None], totals.frequent[place[j]], _FIRST)[0]
         elif pair := two_values(*totals.of_column(j)):
             own = whole[[value - _FIRST for value in pair]]
         else:
@@ -526,17 +526,6 @@ def lines_of(
 def has_small(lines: Float[Array, "p l"], fewest: Any) -> Bool[Array, " p"]:
     """Return the columns that have a count below the limit, other than 0."""
     return np.any((lines > 0) & (lines < fewest), axis=1)
-
-
-def _of_categories(
-    values: Float[Array, " m"], frequent: Int[Array, " v"]
-) -> Float[Array, " v"]:
-    """Return the counts of frequent codes, and of all others at the first -1."""
-    codes = known_codes(frequent.tolist())
-    own = np.zeros(len(frequent))
-    own[: len(codes)] = values[[code - _FIRST for code in codes]]
-    own[len(codes)] = values.sum() - own.sum()
-    return own
 
 
 def values_of(X: Float[Array, "n p"]) -> Float[Array, "p m"]:

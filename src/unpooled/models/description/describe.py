@@ -35,6 +35,7 @@ from unpooled.models.description import (
     by_silo_and_class,
     column_quantiles,
     frequent_names,
+    own_columns,
 )
 from unpooled.models.description.class_comparison import ClassTable
 from unpooled.models.description.column_quantiles import (
@@ -79,7 +80,7 @@ from unpooled.models.discriminant.classes import (
 from unpooled.models.parameter_checks import check_choice
 from unpooled.protocol.bounds import Counts
 from unpooled.protocol.step import release, summed
-from unpooled.results.citations import Citation
+from unpooled.results.citations import Citation, interpolated
 
 # What is shown of a part of the rows, of an attribute each.
 _OF_PARTS = tuple(one.name for one in fields(ClassTable))
@@ -405,8 +406,8 @@ class Describe(FederatedEstimator):
     silo_size_ : (m,) array
         Number of rows of each.
     silo_n_, silo_n_missing_, silo_mean_, silo_std_ : (m, p) arrays
-        Numbers of values and of missing cells, means and standard deviations; NaN where
-        withheld.
+        Numbers of values and of missing cells, means and standard deviations
+        (denominator one less than the number of values); NaN where withheld.
     silo_quartiles_, silo_quartile_errors_ : (3, m, p) arrays
         First quartiles, medians and third quartiles, and the most that each can differ
         from that of the silo's rows; NaN where withheld. Only with `quartiles`.
@@ -459,6 +460,14 @@ class Describe(FederatedEstimator):
     A silo answers for one `min_rows_per_class` in each version of its table: two tables
     that withhold different counts would give some of them back.
 
+    On a column partition nothing is released in the fit: each silo keeps the table of
+    its own columns, with exact quartiles, as its own results, and there the counts of
+    categories of columns of text, of which it shows nothing. `n_`, `n_missing_`,
+    `mean_` and `std_` are disclosed when they are read, where every silo allows it,
+    without the columns in which few cells are missing, few have a value, or few
+    different values are, one of them rare. Quartiles are cells of people, and no silo
+    shows them.
+
     With `per_silo` each silo discloses its own number of rows and, of each column in
     which it has no small count, missing cells, mean, variance and quartiles, or counts
     of categories. A silo that has a small count shows nothing of the column, and
@@ -472,11 +481,18 @@ class Describe(FederatedEstimator):
     no silo has a small count in a class, or few values of which one is rare. The silos'
     programs open how many silos have such a count in each column, and which silo has
     which classes, and which of these with few rows; then none shows anything.
+
+    References
+    ----------
+    Yang and Dalton, A unified approach to measuring the effect size between two groups
+    using SAS, SAS Global Forum 2012: standardised differences.
     """
 
     _missing = True
     _reads_categories = True
-    _steps = (local_names, frequent_names, by_silo, by_silo_and_class)
+    _partitions = ("rows", "columns")
+    _kept_by_silos = ("n_", "n_missing_", "mean_", "std_")
+    _steps = (local_names, frequent_names, by_silo, by_silo_and_class, own_columns)
     groups_: list[str] = field(init=False)
     columns_: list[str] = field(init=False)
     categorical_: list[str] = field(init=False)
@@ -534,6 +550,9 @@ class Describe(FederatedEstimator):
                 "Yang D, Dalton JE. A unified approach to measuring the effect size "
                 "between two groups using SAS. SAS Global Forum 2012.",
             ),
+            apart_from=(
+                interpolated("medians and quartiles", self) if self.quartiles else ""
+            ),
         )
 
     def _fit(self, federation: Federation, y: Any) -> None:
@@ -541,6 +560,9 @@ class Describe(FederatedEstimator):
         fewest, least = check_least(self.min_rows_per_class), check_least(self.min_rows)
         units = units_of(self.decimals, names)
         check_choice("per_silo", self.per_silo, (False, True, "classes"))
+        if federation.partition == "columns":
+            self._describe_own(federation, fewest, least)
+            return
         leader, texts = federation.parties[0], list(federation.categorical)
         federation, named = _numbered(federation, fewest, leader)
         self.columns_ = list(names)
@@ -611,6 +633,36 @@ class Describe(FederatedEstimator):
             self._set_quartiles("", found)
         if not federation.coordinator.planned:
             self._compare_classes()
+
+    def _describe_own(self, federation: Federation, fewest: int, least: int) -> None:
+        """Have each silo of a column partition describe its own columns."""
+        if self.by is not None or self.per_silo or len(self.categorical):
+            raise DataError(
+                "On a column partition each silo describes its own columns over all "
+                "rows, and columns of categories are named where they are opened. "
+                "Leave by, per_silo and categorical out."
+            )
+        # For the names that are described on rows, others and missing cells.
+        most = frequent_names.MOST + 2
+        step = own_columns.own_description
+        federation.keep(step, fewest=fewest, least=least, most=most)
+        self.columns_ = list(federation.feature_names)
+
+    def _gather(self, federation: Federation) -> None:
+        shown = federation.collect(own_columns.shown_description, kept_of=self.kept_)
+        parts = [shown[party] for party in federation.parties]
+        table = {
+            name: np.concatenate([part[name] for part in parts])[None]
+            for name in parts[0]
+        }
+        self.groups_, self.pairs_, self.categorical_ = ["all"], [], []
+        self.category_codes_, self.categories_ = _rows_of_codes([]), []
+        size = np.array([float(federation.n_rows or 0)])
+        places = places_of(self.category_codes_)
+        self._set_parts("", size, {**table, "shown_cells": np.zeros((1, 1))}, places)
+        p = len(self.columns_)
+        self.p_value_, self.tests_ = np.full(p, np.nan), [""] * p
+        self.smd_ = np.zeros((0, p))
 
     def _frequent(
         self,

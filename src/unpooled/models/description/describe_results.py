@@ -34,18 +34,33 @@ _LONG = (
 )
 
 
+_COMPARED = (
+    "The tests compare the classes, one column at a time; their p-values are not "
+    "adjusted for the number of columns. SMD is the standardised mean difference of "
+    "two classes: that of their means, divided by their standard deviation (the root "
+    "of the mean of both variances), or the same of shares of categories. Of more than "
+    "two classes that of the two that differ most is shown."
+)
+
+
 def describe_exhibits(model: "Describe", columns: Sequence[str]) -> list[Exhibit]:
     """Return the exhibits of a fitted description."""
+    if "mean_" not in vars(model):
+        # On a column partition the silos keep it.
+        return []
     least = model.min_rows_per_class
     quartiles = ", median [quartiles]" if "quartiles_" in vars(model) else ""
     text = (
         f"Mean (SD){quartiles} of numbers, n (%) of categories, over the rows of all "
-        f"silos; missing cells are left out, and counted where there are any. "
+        f"silos; missing cells are left out, and counted where there are any."
+    )
+    # Below the table, where a terminal shows it too.
+    withheld = (
         f"{_WITHHELD} stands for what is withheld: counts below {least} other than 0, "
         f"everything about the column in such a group, and what would give it back."
     )
     if model.pairs_:
-        text += (
+        withheld += (
             " A column of which anything is withheld has no p-value and no "
             "standardised difference (SMD)."
         )
@@ -69,7 +84,15 @@ def describe_exhibits(model: "Describe", columns: Sequence[str]) -> list[Exhibit
             "in one silo is withheld in the smallest silos as well, or in all."
         )
         tables.insert(1, _printed_by_silo(model))
+    tables = [
+        replace(one, note=" ".join(filter(None, (one.note, withheld))))
+        if any(_WITHHELD in str(cell) for row in one.rows for cell in row[1:])
+        else one
+        for one in tables
+    ]
     if model.pairs_:
+        note = " ".join(filter(None, (tables[0].note, _COMPARED)))
+        tables[0] = replace(tables[0], note=note)
         tables.append(_differences(model))
     return [Exhibit("Description of the columns", text, tables)]
 

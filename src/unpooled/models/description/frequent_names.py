@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 
 from unpooled.arrays import Array, Float
-from unpooled.data.categories import category_code
+from unpooled.data.categories import MISSING, category_code
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.models.preprocessing.agreed_categories import (
-    MISSING,
     NAMES,
     SIZES,
     WORDS,

@@ -172,6 +172,11 @@ class Histogram(FederatedEstimator):
     --------
     numpy.histogram : its twin on pooled rows, with the same edges.
     unpooled.HistogramDisplay : Draws one column.
+
+    References
+    ----------
+    Scott, Multivariate density estimation: theory, practice, and visualization, 2nd
+    edition, Wiley, 2015, chapter 3.
     """
 
     _missing = True

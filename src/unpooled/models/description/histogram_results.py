@@ -19,9 +19,10 @@ def histogram_exhibits(model: "Histogram", columns: Sequence[str]) -> list[Exhib
     """Return the exhibits of fitted histograms."""
     least = model.min_rows_per_class
     text = (
-        f"Values of each column over the rows of all silos, in bins of equal widths. A "
-        f"value at an edge is in the bin above it; values beyond the outermost edges "
-        f"are in the first and the last bin. Withheld, and left empty or grey: "
+        f"How many rows of all silos have a value in each bin of a column, in bins of "
+        f"equal widths: the heights are numbers of rows. A value at an edge is in the "
+        f"bin above it; values beyond the outermost edges are in the first and the "
+        f"last bin. Withheld, and left empty or grey: "
         f"counts below {least} other than 0, and as many others of the column as keep "
         f"these from following from the number of rows."
     )

@@ -11,14 +11,13 @@
     privacy=GaussianPrivacy(...)
       one round        silos ── counts of parts of a public range, with noise ──> opened
 
+    different columns of the same people
+      each keeps       its columns' quantiles, by the search of "summed" in its own rows
+      if wanted        each silo ── these quantiles ──> shown
+
 φ(x) = sgn(x) log(1 + |x|). `unpooled.models.description.column_quantiles` has the
 search by totals, `quantile_comparisons` that by comparisons, and `private_quantiles`
 the counts with noise.
-
-References
-----------
-Marchand et al., SecureFedYJ, NeurIPS 2022: a search by
-signs, there of λ and here of ranks.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,13 +39,18 @@ from unpooled.models.description import (
     quantile_comparisons,
 )
 from unpooled.models.description.quantiles_results import quantiles_exhibits
+from unpooled.models.moments import check_finite
 from unpooled.models.parameter_checks import check_choice, whole_number
 from unpooled.models.preprocessing import pooled_lambda, signs_in_secret
-from unpooled.models.preprocessing.pooled_lambda import check_finite
 from unpooled.protocol.bounds import Counts
-from unpooled.protocol.step import release, summed
-from unpooled.results.citations import Citation
+from unpooled.protocol.step import disclosed, kept, release, stays, summed
+from unpooled.results.citations import Citation, interpolated
 
+# Why a model on a column partition shows no quantiles that its silos keep.
+OWN_CELLS = (
+    "The quantiles of a silo's own columns are cells of its people, often of one: no "
+    "silo shows them."
+)
 COMPARISONS = ("summed", "mpc")
 # Steps of other modules that comparisons in secret take.
 OF_COMPARISONS = (pooled_lambda.local_count, signs_in_secret, quantile_comparisons)
@@ -147,6 +151,65 @@ def found_quantiles(party: str, *, at: _Arguments, leader: str) -> dict[str, Any
     return {"value": sends * value[0], "error": sends * error[0]}
 
 
+@kept(
+    by="party",
+    takes={
+        "probabilities": column_quantiles.PROBABILITIES,
+        "least": column_quantiles.LEAST,
+    },
+    # As on rows, where each of them is a search of its own.
+    settings=(),
+    quantile=stays("p r", meaning="the quantiles of each of the silo's columns"),
+    bracket=stays("p r", meaning="how wide the bracket of each quantile is"),
+)
+def own_quantiles(
+    X: Float[Array, "N p"],
+    *,
+    probabilities: Float[Array, " r"],
+    least: int,
+    unit: float,
+) -> dict[str, Any]:
+    """Search the quantiles of the silo's own columns; nothing leaves.
+
+    The search is that of all silos' rows, in brackets of as many values: what a silo
+    shows by itself is no closer to a cell.
+    """
+    check_finite(X)
+    count, total = column_quantiles.log_sums(X)
+    search = column_quantiles.search_of(
+        count[None],
+        count,
+        total,
+        column_quantiles.log_squares(X, count, total),
+        probabilities=probabilities,
+        units=np.full(X.shape[1], unit),
+        least=least,
+    )
+    below = column_quantiles.no_counts(1, X.shape[1], len(probabilities), least)
+    for level in range(len(below)):
+        below = search.own(X, _EVERYBODY, below, level)
+    value, error = search.quantiles(search.reached(below), len(below))
+    return {
+        "quantile": column_quantiles.shown(value, error)[0],
+        "bracket": column_quantiles.shown(error, error)[0],
+    }
+
+
+@disclosed(
+    by="party",
+    takes={"probabilities": column_quantiles.PROBABILITIES},
+    value=release("p r", meaning="the quantiles of each of the silo's own columns"),
+    error=release("p r", meaning="how wide the bracket of each quantile is"),
+)
+def shown_quantiles(kept: Any, *, probabilities: Float[Array, " r"]) -> dict[str, Any]:
+    """Disclose the quantiles of the silo's own columns."""
+    withheld = np.isnan(kept["bracket"])
+    return {
+        "value": np.where(withheld, -1.0, kept["quantile"]),
+        "error": np.where(withheld, -1.0, kept["bracket"]),
+    }
+
+
 # All that a model of another file lists to find quantiles.
 STEPS = (
     local_log_sums,
@@ -189,7 +252,9 @@ class Quantiles(FederatedEstimator):
     Attributes
     ----------
     quantiles_ : (r, p) array
-        NaN where fewer than `min_rows` values lie at or beyond a quantile.
+        NaN where fewer than `min_rows` values lie at or beyond a quantile. On a column
+        partition each silo keeps those of its own columns; reading them, or `errors_`,
+        asks all silos to show them, which every silo must allow.
     errors_ : (r, p) array
         The most that a quantile can differ from that of the pooled rows, for the bounds
         of its bracket: 0 where it is a value. With `privacy` the width of a part of the
@@ -209,6 +274,15 @@ class Quantiles(FederatedEstimator):
     feature_names_in_ : (p,) array of str
         Their names, where the silos' tables have names.
 
+    Raises
+    ------
+    DataError
+        For `probabilities` outside of [0, 1], and `decimals` or `min_rows` that are not
+        whole numbers. On a column partition: for `decimals` by column, and `privacy`.
+    ReleaseRefusedError
+        On a column partition where silos do not let their own values be seen
+        (`allow_disclosed`) and these are asked for.
+
     Notes
     -----
     Released: the quantiles, and how wide their brackets are. With
@@ -221,6 +295,11 @@ class Quantiles(FederatedEstimator):
     released: a row, a minimum or maximum, or any silo's own count. With `privacy`
     instead: N, and how many values of each column lie in 5,460 parts of its public
     range, at six widths, all with noise.
+
+    On a column partition nothing is released by the fit. Each silo searches its own
+    columns with the same brackets, of at least `min_rows` values. Released, where they
+    are read or a study asks for them (`disclose`): the quantiles, silo by silo, and how
+    wide their brackets are.
 
     Where to search is found without a largest value: of N values whose φ has mean m and
     standard deviation s, one of rank k lies within s sqrt(N / k) of m (Markov's
@@ -235,9 +314,19 @@ class Quantiles(FederatedEstimator):
     See Also
     --------
     numpy.nanquantile : its twin on pooled rows, method "linear".
+
+    References
+    ----------
+    Marchand et al., SecureFedYJ, NeurIPS 2022: a search by signs, there of λ and here
+    of ranks.
+
+    Hyndman and Fan, Sample quantiles in statistical packages, The American Statistician
+    50 (1996): definition 7.
     """
 
+    _partitions = ("rows", "columns")
     _missing = True
+    _kept_by_silos = ("quantiles_", "errors_")
     _ways = MappingProxyType({"comparison": COMPARISONS})
     _steps = (*OF_COMPARISONS, private_quantiles)
     _computed = ("intervals_",)
@@ -268,11 +357,14 @@ class Quantiles(FederatedEstimator):
                 "Hyndman RJ, Fan Y. Sample quantiles in statistical packages. The "
                 "American Statistician 1996; 50: 361-365.",
             ),
+            apart_from=interpolated("quantiles", self),
         )
 
     def _fit(self, federation: Federation, y: Any) -> None:
         probabilities = probabilities_of(self.probabilities)
-        if self.privacy is None:
+        if federation.partition == "columns":
+            self._fit_own(federation, probabilities)
+        elif self.privacy is None:
             found = column_values(self, federation, probabilities)
             self.quantiles_, self.errors_ = found
         else:
@@ -285,8 +377,41 @@ class Quantiles(FederatedEstimator):
         self.probabilities_ = probabilities
         self.columns_ = list(federation.feature_names)
 
+    def _fit_own(
+        self, federation: Federation, probabilities: Float[Array, " r"]
+    ) -> None:
+        """Have each silo of a column partition find its own columns' quantiles."""
+        if self.privacy is not None or isinstance(self.decimals, Mapping):
+            raise DataError(
+                "On a column partition each silo finds the quantiles of its own "
+                "columns. Leave privacy out, and give decimals as one number."
+            )
+        check_choice("comparison", self.comparison, COMPARISONS)
+        units = units_of(self.decimals, federation.feature_names)
+        federation.keep(
+            own_quantiles,
+            probabilities=probabilities,
+            least=check_least(self.min_rows),
+            unit=float(units[0]),
+        )
+
+    def _gather(self, federation: Federation) -> None:
+        shown = federation.collect(
+            shown_quantiles, kept_of=self.kept_, probabilities=self.probabilities_
+        )
+        parts = [shown[party] for party in federation.columns_of]
+        value, error = (
+            np.concatenate([part[name] for part in parts]).T
+            for name in ("value", "error")
+        )
+        self.quantiles_ = column_quantiles.shown(value, error)
+        self.errors_ = column_quantiles.shown(error, error)
+
     def to_frame(self) -> Any:
-        """Return a pandas data frame of quantiles, probabilities by columns."""
+        """Return a pandas data frame of quantiles, probabilities by columns.
+
+        On a column partition it asks the silos for them, as reading `quantiles_` does.
+        """
         pd = pandas_if_installed()
 
         check_is_fitted(self)
@@ -309,7 +434,8 @@ def quantiles(
     Parameters
     ----------
     federation : Federation
-        By rows; missing cells are left out.
+        Missing cells are left out. On a column partition each silo is asked to show
+        the quantiles of its own columns.
     probabilities : sequence of float, default (0.25, 0.5, 0.75)
         Of the quantiles; this and what follows are as of `Quantiles`, which this fits,
         and which says what is released.

@@ -26,7 +26,9 @@ NOISY_QUANTILES = (
 
 
 def quantiles_exhibits(model: "Quantiles", columns: Sequence[str]) -> list[Exhibit]:
-    """Return the exhibits of fitted quantiles."""
+    """Return the exhibits of fitted quantiles; none of those that silos keep."""
+    if "quantiles_" not in vars(model):
+        return []
     wrong = np.where(np.isnan(model.errors_), -1.0, model.errors_).max(axis=0)
     largest = {Column("Largest error", "number"): np.where(wrong < 0, np.nan, wrong)}
     exact, printed = dict[Column, Any](), dict[Column, Any]()

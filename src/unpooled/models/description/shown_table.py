@@ -136,7 +136,9 @@ class Table:
         # Without classes the single group is all rows.
         parts = slice(None) if g == 1 else slice(0, g - 1)
         missing = totals.rows[:, None] - totals.count
-        by_category = merged(totals.cells, totals.frequent)
+        by_category = np.zeros((g, *totals.frequent.shape))
+        for k, codes in enumerate(totals.frequent):
+            by_category[:, k] = of_categories(totals.cells[:, k], codes)
         hidden = np.zeros((g, p), bool)
         rounded, of_all = np.zeros(p, bool), np.zeros(p, bool)
         shown_missing, shown_cells = missing.copy(), by_category.copy()
@@ -195,17 +197,25 @@ class Table:
         )
 
 
-def merged(
-    cells: Float[Array, "g s m"], frequent: Int[Array, "s v"]
-) -> Float[Array, "g s v"]:
-    """Return counts of frequent codes, and of all others at the first -1."""
-    merged = np.zeros((len(cells), *frequent.shape))
-    for k, codes in enumerate(frequent.tolist()):
-        own = known_codes(codes)
-        others = np.setdiff1d(np.arange(CODES + 1), own)
-        merged[:, k, : len(own)] = cells[:, k, own]
-        merged[:, k, len(own)] = cells[:, k, others].sum(axis=-1)
-    return merged
+def of_categories(
+    counts: Float[Array, "g m"], frequent: Int[Array, " v"], first: int = 0
+) -> Float[Array, "g v"]:
+    """Return counts of frequent codes, and of all others at the first -1.
+
+    Parameters
+    ----------
+    counts : (g, m) array
+        Of each group how many values are `first`, how many the next whole number, ...
+    frequent : (v,) array of int
+        The codes of one column, -1 for all others.
+    first : int, default 0
+        The first whole number.
+    """
+    codes = known_codes(frequent.tolist())
+    own = np.zeros((len(counts), len(frequent)))
+    own[:, : len(codes)] = counts[:, [code - first for code in codes]]
+    own[:, len(codes)] = counts.sum(axis=1) - own.sum(axis=1)
+    return own
 
 
 def places_of(frequent: Int[Array, "s v"]) -> Bool[Array, "s v"]:

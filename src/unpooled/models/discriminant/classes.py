@@ -30,14 +30,13 @@ import numpy as np
 from unpooled.arrays import Array, Float, Int, Shaped
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.linalg.lookup_table import names_in
+from unpooled.linalg.lookup_table import WORD_BYTES, as_bytes, as_words, names_in
 from unpooled.linalg.moments import column_sums
 from unpooled.models.moments import not_finite
 from unpooled.protocol.step import Step, public, release, stays, summed
 
-# A name has one byte for its kind and up to 44 more, three to a word: float64 holds the
-# product of a word and the size of a class exactly, for sizes up to 2^29.
-_WORDS, _BYTES = 15, 3
+# A name has one byte for its kind and up to 44 more.
+_WORDS = 15
 # Numbers of cells in a first and further attempts: 20 suffice for some 10 classes, 64
 # for some 40. Every cell is a number that is opened, so few are tried first.
 SIZES = (20, 64, 256, 1024)
@@ -297,13 +296,9 @@ def words_of(value: Any) -> list[int]:
         name = (
             b"n" + (repr(int(number)) if number.is_integer() else repr(number)).encode()
         )
-    if len(name) > _WORDS * _BYTES:
+    if len(name) > _WORDS * WORD_BYTES:
         raise DataError("A label is too long for a class name.", rule="label_values")
-    name = name.ljust(_WORDS * _BYTES, b"\0")
-    return [
-        int.from_bytes(name[start : start + _BYTES])
-        for start in range(0, len(name), _BYTES)
-    ]
+    return as_words(name.ljust(_WORDS * WORD_BYTES, b"\0"))
 
 
 def _name(value: Any) -> tuple[int, ...]:
@@ -316,7 +311,7 @@ def _name(value: Any) -> tuple[int, ...]:
 
 def places(words: Sequence[int], salts: Int[Array, " c"]) -> list[int]:
     """Return the cells of a name: those whose salts give its smallest hashes."""
-    name = b"".join(int(word).to_bytes(_BYTES) for word in words)
+    name = as_bytes(words)
     hashes = [
         hashlib.blake2b(name, digest_size=8, salt=int(salt).to_bytes(8)).digest()
         for salt in salts
@@ -341,7 +336,7 @@ def _is_name(words: tuple[int, ...]) -> bool:
 
 
 def _value(words: Sequence[int]) -> Any:
-    name = b"".join(word.to_bytes(_BYTES) for word in words).rstrip(b"\0").decode()
+    name = as_bytes(words).rstrip(b"\0").decode()
     if name[:1] == "t":
         return name[1:]
     if name[:1] != "n":

@@ -20,13 +20,6 @@ With more columns than rows the same is done in the span of the pooled rows
 
 The shrinkage s adds a multiple of the identity, which maps the span to itself: the
 directions are those of all columns, and nobody forms p × p numbers.
-
-References
-----------
-Lv et al., One-Shot Distributed Generalized Eigenvalue Problem (DGEP), 2022, section
-2.4: Fisher's discriminant analysis as a generalised eigenproblem.
-Ledoit and Wolf, A well-conditioned estimator for large-dimensional covariance matrices,
-Journal of Multivariate Analysis 88 (2004).
 """
 
 import warnings
@@ -82,7 +75,7 @@ from unpooled.models.generalized_eigen.generalized_eigen import (
 )
 from unpooled.models.linear_classifier import LinearClassifier, linear_steps
 from unpooled.models.moments import pooled_scatter
-from unpooled.models.parameter_checks import check_choice, whole_number
+from unpooled.models.parameter_checks import check_choice, is_number, whole_number
 from unpooled.protocol.step import derived, disclosed, public, release
 from unpooled.results.citations import Citation
 
@@ -262,6 +255,17 @@ class LinearDiscriminantAnalysis(
     --------
     sklearn.discriminant_analysis.LinearDiscriminantAnalysis : with ``solver="eigen"``
         its twin on pooled rows, which has no rule for signs and keeps p directions.
+
+    References
+    ----------
+    Lv et al., One-Shot Distributed Generalized Eigenvalue Problem (DGEP), 2022, section
+    2.4: Fisher's discriminant analysis as a generalised eigenproblem.
+
+    Ledoit and Wolf, A well-conditioned estimator for large-dimensional covariance
+    matrices, Journal of Multivariate Analysis 88 (2004).
+
+    Fisher, The use of multiple measurements in taxonomic problems, Annals of Eugenics 7
+    (1936).
     """
 
     classes_: Shaped[Array, " c"] = field(init=False)
@@ -476,12 +480,7 @@ class LinearDiscriminantAnalysis(
     def _fit_in_one_shot(self, federation: Federation) -> None:
         """Set the directions by a published one-shot algorithm."""
         n_planned, ridge = self._n_planned(), roots(self.ridge)["ridge"]
-        solver = OneShotSolver(
-            self.solver,
-            self.max_iter,
-            self.init,
-            lambda: federation.seed(self.random_state),
-        )
+        solver = OneShotSolver.of(self, federation)
         p = federation.n_features
         names, count = agreed_classes(
             federation, classes.local_names, self.classes, n_planned
@@ -532,8 +531,7 @@ class LinearDiscriminantAnalysis(
         """Refuse values of parameters that do not exist."""
         check_choice("solver", self.solver, SOLVERS)
         s, k = self.shrinkage, self.n_components
-        number = isinstance(s, int | float | np.number) and not isinstance(s, bool)
-        if not (s in (None, "auto") or (number and 0 <= s <= 1)):
+        if not (s in (None, "auto") or (is_number(s) and 0 <= s <= 1)):
             raise DataError(
                 f'shrinkage={s!r}; choose None, "auto" or a number in [0, 1].'
             )

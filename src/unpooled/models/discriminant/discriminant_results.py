@@ -18,8 +18,14 @@ from unpooled.results.fitted_attributes import (
     fitting,
     numbered,
     ordinals,
+    without_rounding,
 )
-from unpooled.results.formats import counted, listed, number, per_cent
+from unpooled.results.formats import (
+    counted,
+    listed,
+    number,
+    per_cent,
+)
 from unpooled.results.plots import charts, class_plots
 from unpooled.results.plots.drawing import short
 
@@ -29,7 +35,7 @@ if TYPE_CHECKING:
 _MOST_CURVES = 8  # classes along one direction
 _MOST_PANELS = 3  # directions whose correlations are drawn side by side
 _MOST_COEFFICIENTS = 5  # classes whose coefficients are drawn side by side
-_TITLE = 12  # letters of a class above its panel
+_TITLE, _ALONE = 12, 40  # letters of a class above its panel, and above a single one
 
 
 def discriminant_exhibits(
@@ -245,7 +251,9 @@ def _two_classes(
     spread = float(model.decision_std_[0]) / np.sqrt(variance)
     centre = _centre(model)
     means = (model.means_ - centre) @ coef / unit
-    threshold = -(intercept + centre @ coef) / unit
+    # Of equally likely classes it is 0, but for rounding.
+    crossing = np.array([-(intercept + centre @ coef) / unit])
+    threshold = float(without_rounding(crossing, 1.0)[0])
     low, high = np.argsort(means)
     shares = [
         f"{name} {per_cent(prior)}"
@@ -285,9 +293,7 @@ def _two_classes(
         f"Two normal curves with means {means[0]:.2f} ({names[0]}) and {means[1]:.2f} "
         f"({names[1]}) and standard deviation {spread:.2f}, and the threshold "
         f"{threshold:.2f}. The numbers are in the tables below.",
-        partial(
-            class_plots.densities, means, spread, model.priors_, names, float(threshold)
-        ),
+        partial(class_plots.densities, means, spread, model.priors_, names, threshold),
         ("threshold", "classes"),
     )
     return Exhibit("Classes", text, [*tables, table], picture)
@@ -398,6 +404,7 @@ def _decisions(model: "LinearDiscriminantAnalysis", columns: Sequence[str]) -> E
             "the decision function. The class with the largest is predicted, and their "
             "softmax is the classes’ probabilities."
         )
+    intercept = without_rounding(intercept, np.abs(coef).max(axis=1))
     cells, above = dict(zip(heads, coef, strict=True)), ("(intercept)", *intercept)
     tables = columns_by("coefficients", columns, cells, above=above)
     if (covariance := vars(model).get("covariance_")) is None:
@@ -430,7 +437,7 @@ def _decisions(model: "LinearDiscriminantAnalysis", columns: Sequence[str]) -> E
             charts.loadings,
             per_deviation[:shown][:, order],
             [columns[int(j)] for j in order],
-            [short(title, _TITLE) for title in titles[:shown]],
+            [short(title, _TITLE if shown > 1 else _ALONE) for title in titles[:shown]],
             word="class",
         ),
         ("standardised_coefficients",),

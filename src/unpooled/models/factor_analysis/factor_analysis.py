@@ -8,11 +8,6 @@
     transform x ↦ (x - mean) weights, in each silo
 
 Every array is opened as a total over all silos only.
-
-References
-----------
-Jöreskog, Some contributions to maximum likelihood factor analysis, Psychometrika 32
-(1967).
 """
 
 from collections.abc import Mapping
@@ -82,7 +77,7 @@ class FactorAnalysis(
         the order of their eigenvalues, with the loading of largest magnitude, in units
         of standard deviations, positive; rotated ones have a positive sum of cubes.
     noise_variance_ : (p,) array
-        Ψ, the variance that is each column's own.
+        Ψ, the variance that is each column's own, in the column's squared units.
     uniqueness_ : (p,) array
         Its share of each column's variance.
     heywood_ : list of str
@@ -129,6 +124,17 @@ class FactorAnalysis(
     sklearn.decomposition.FactorAnalysis : its twin on pooled rows, which stops when the
         likelihood grows by less than its `tol`; here the maximum is found to the digits
         that sums have.
+
+    References
+    ----------
+    Jöreskog, Some contributions to maximum likelihood factor analysis, Psychometrika 32
+    (1967).
+
+    Kaiser, The varimax criterion for analytic rotation in factor analysis,
+    Psychometrika 23 (1958).
+
+    Hendrickson and White, Promax: a quick method for rotation to oblique simple
+    structure, British Journal of Statistical Psychology 17 (1964).
     """
 
     components_: Float[Array, "k p"] = field(init=False)

@@ -1,6 +1,7 @@
 """Applying a fitted model to a silo's own rows, in the silo, block by block.
 
 table ─> block ─> transform, step by step ─> CSV or Parquet beside ids and labels
+                  predict, where the last step transforms nothing
 
 Each step of a pipeline selects its columns by name: a model of two views, for example,
 takes those of the first view, though the steps before it had those of the second too.
@@ -12,6 +13,7 @@ hand, and in a study it counts as one of the rare ones.
 
 import os
 import secrets
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,12 +41,13 @@ FindKept = Callable[[str], KeptArrays]
 def apply(
     model: Any, table: Table, path: Path, kept: FindKept, *, outliers: bool = False
 ) -> tuple[int, list[str]]:
-    """Write a model's scores, or transformed rows, of a whole table.
+    """Write a model's scores, transformed rows or predictions of a whole table.
 
     Parameters
     ----------
     model : fitted estimator or Pipeline
-        With `transform`.
+        With `transform`, or else with `predict`: predicted classes with their
+        probabilities, or predicted numbers.
     table : Table
         The silo's rows; columns are found by name, in any order.
     path : Path
@@ -89,12 +92,18 @@ def apply(
 
 def _check(model: Any) -> None:
     last = _parts(model)[-1]
-    if not hasattr(last, "transform"):
+    if not hasattr(last, "transform") and not hasattr(last, "predict"):
         raise StudyError(
-            f"A {type(last).__name__} does not transform rows; there is nothing to "
-            f"write."
+            f"A {type(last).__name__} neither transforms nor predicts rows; there is "
+            f"nothing to write."
         )
     for part in _parts(model):
+        if getattr(part, "site_effects", False):
+            raise StudyError(
+                f"This {type(part).__name__} has an own intercept for each silo, and "
+                f"its predictions are those of a study (predict of a federation). This "
+                f"silo's own intercept is among the files that it keeps."
+            )
         by_columns = "kept_" in vars(part) and "columns" in part._partitions
         if by_columns and not _is_own(part):
             raise StudyError(
@@ -189,8 +198,13 @@ def _transformed(
                 f"{listing(found)} among its categories."
             )
         rows = rows.astype(float)
+    if not hasattr(part, "transform"):
+        return _predictions(part, rows)
     if not _is_own(part):
-        made = np.asarray(part.transform(rows))
+        with warnings.catch_warnings():
+            # A name that one row has is none of the study's, and no mistake.
+            warnings.filterwarnings("ignore", "Found unknown categories", UserWarning)
+            made = np.asarray(part.transform(rows))
         return made if made.dtype == object else made.astype(float, copy=False)
     try:
         return part.transform_in_silo(rows, kept(part.kept_))
@@ -201,6 +215,14 @@ def _transformed(
             f"study {study}, and there are none: it did not take part, or forgot the "
             f"study."
         ) from absent
+
+
+def _predictions(part: Any, rows: Shaped[Array, "n p"]) -> Shaped[Array, "n q"]:
+    """Return predicted numbers, or classes and their probabilities."""
+    predicted = np.asarray(part.predict(rows)).reshape(len(rows), -1)
+    if not hasattr(part, "predict_proba"):
+        return predicted
+    return np.column_stack([predicted.astype(object), part.predict_proba(rows)])
 
 
 def _distances(part: Any, rows: Shaped[Array, "n p"]) -> tuple[Array, Array, Array]:
@@ -259,6 +281,9 @@ def _places(part: Any, names: Sequence[str]) -> list[int]:
 
 
 def _names(model: Any, width: int, others: list[str]) -> list[str]:
+    if not hasattr(model, "transform"):
+        classes = model.classes_ if hasattr(model, "predict_proba") else ()
+        return ["predicted", *(f"probability_{one}" for one in classes)]
     try:
         names = [str(name) for name in model.get_feature_names_out()]
     except (AttributeError, ValueError):

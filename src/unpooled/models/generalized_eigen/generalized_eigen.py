@@ -7,15 +7,11 @@
 Principal components, discriminants, canonical correlations and partial least squares
 are of this form, and have estimators of their own. The one-shot algorithms are
 approximate: `GeneralizedEigen.diagnose` compares their solution with the exact one.
-
-References
-----------
-Lv et al., One-Shot Distributed Generalized Eigenvalue Problem (DGEP), 2022, sections 2
-and 3, Algorithms 1 and 2.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -119,6 +115,12 @@ class OneShotSolver:
     init: Any
     seed: Callable[[], Any]
 
+    @classmethod
+    def of(cls, model: Any, federation: Federation) -> "OneShotSolver":
+        """Return the options that a model has as parameters of these names."""
+        draw = partial(federation.seed, model.random_state)
+        return cls(model.solver, model.max_iter, model.init, draw)
+
     def eigenvectors(self, M: Float[Array, "p p"], k: int) -> Float[Array, "p k"]:
         """Return the leading eigenvectors of M."""
         if self.solver == "dgep-eigh":
@@ -194,6 +196,11 @@ class GeneralizedEigen(
     Released, as totals only: "exact" Σ A_i and Σ B_i, one-shot Σ M_i, in one round.
     Never released: a row, or any silo's own matrix. The user's step runs in a round
     before it, in which nothing leaves.
+
+    References
+    ----------
+    Lv et al., One-Shot Distributed Generalized Eigenvalue Problem (DGEP), 2022,
+    sections 2 and 3, Algorithms 1 and 2.
     """
 
     eigenvectors_: Float[Array, "p k"] = field(init=False)
@@ -236,12 +243,7 @@ class GeneralizedEigen(
             )
             return
         M = federation.sum(local_whitened, **roots(self.ridge))["M"]
-        solver = OneShotSolver(
-            self.solver,
-            self.max_iter,
-            self.init,
-            lambda: federation.seed(self.random_state),
-        )
+        solver = OneShotSolver.of(self, federation)
         self.eigenvectors_ = solver.eigenvectors(M, int(k))
         W = self.eigenvectors_
         self.eigenvalues_ = np.einsum("pk,pk->k", W, M @ W)

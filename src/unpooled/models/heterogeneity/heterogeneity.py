@@ -15,14 +15,8 @@
 
 m_i is the mean and S_i the covariance matrix of silo i. Every statistic is a function
 of totals over all silos; nobody receives a mean, variance or covariance of one silo.
-
-References
-----------
-Pooled Covariance PCA (P-COV) for Distributed/Federated Learning: a method that ignores
-the differences of the silos' means is not exact; `angles_` measures by how much.
-Levene, Robust tests for equality of variances, 1960.
-Box, A general distribution theory for a class of likelihood criteria, Biometrika 36
-(1949).
+But of whole numbers few sets of means and numbers of rows have such totals (see "Sums
+of products of silos' own sums" in docs/disclosure.md).
 """
 
 from collections.abc import Mapping
@@ -340,6 +334,20 @@ class Heterogeneity(FederatedEstimator):
 
     With `permutations` each silo discloses its number of rows. The silos alone open
     sums of rows of groups, and one of them sends three numbers for all.
+
+    References
+    ----------
+    Pooled Covariance PCA (P-COV) for Distributed/Federated Learning: a method that
+    ignores the differences of the silos' means is not exact; `angles_` measures by how
+    much.
+
+    Levene, Robust tests for equality of variances, 1960.
+
+    Box, A general distribution theory for a class of likelihood criteria, Biometrika 36
+    (1949).
+
+    Holm, A simple sequentially rejective multiple test procedure, Scandinavian Journal
+    of Statistics 6 (1979).
     """
 
     eta_squared_: Float[Array, " p"] = field(init=False)

@@ -39,7 +39,8 @@ from unpooled.protocol.step import derived, public
 from unpooled.results.citations import Citation
 
 
-@derived()
+# Products with features of many seeds can be solved for those of single values.
+@derived(settings=("seed", "gamma", "size"))
 def fourier(
     X: Float[Array, "n p"], *, seed: int, gamma: float, size: int
 ) -> Float[Array, "n l"]:
@@ -152,7 +153,9 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
     or column.
 
     On a row partition the totals are N, the l sums of features, and their l × l
-    scatter; the features stay in the silos. The result is that of scikit-learn's
+    scatter; the features stay in the silos. A silo answers for one seed, `gamma` and
+    number of features of a column in each version of its table (`one_setting`): give
+    `random_state` where a study is to be repeated. The result is that of scikit-learn's
     `RBFSampler` with ``n_components=n_landmarks`` and the same `random_state`, then its
     `PCA`, with the same signs. On a column partition "fourier" gives the same up to
     signs, and "nystroem" the result of scikit-learn's `Nystroem`, then its `PCA`.
@@ -162,6 +165,17 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
     sklearn.decomposition.KernelPCA : its twin on joined columns.
     unpooled.PCA : for the linear kernel of many people; of new rows it releases the
         scores alone.
+
+    References
+    ----------
+    Schölkopf, Smola and Müller, Nonlinear component analysis as a kernel eigenvalue
+    problem, Neural Computation 10 (1998).
+
+    Williams and Seeger, Using the Nyström method to speed up kernel machines, NIPS
+    2000: landmarks.
+
+    Rahimi and Recht, Random features for large-scale kernel machines, NIPS 2007:
+    `approximation="fourier"`.
     """
 
     eigenvalues_: Float[Array, " k"] = field(init=False)

@@ -1,6 +1,7 @@
 """Cross-validation over folds that the silos cut: fits and scores, in one session.
 
-    candidate 1   fold 1 ── fit ──┐
+    candidate 1   all rows ── fit    only of a regression that is searched for:
+                  fold 1 ── fit ──┐  its folds begin there
                   ...             ├── the rounds of all folds in the same messages
                   fold 5 ── fit ──┘
     candidate 2   the same; what it asks alike was asked before
@@ -43,6 +44,7 @@ from unpooled.models.model_selection.scoring import (
     CLASS_SCORERS,
     COLUMN_SCORERS,
     last_step,
+    parted,
     scorers,
     suited_scorers,
 )
@@ -149,7 +151,9 @@ class CrossValidation(FederatedEstimator):
             folds = federation.folds(
                 self.cv, shuffle=self.shuffle, random_state=self.random_state
             )
-        jackknifed = self._jackknifed(federation, y)
+        blocks = []
+        if self.n_blocks:
+            blocks = federation.folds(self.n_blocks, shuffle=False)
         candidates = [{}] if self.candidates is None else list(self.candidates)
         if federation.coordinator.planned:
             if fills_within_folds(self.estimator):
@@ -161,15 +165,24 @@ class CrossValidation(FederatedEstimator):
         # The folds of a candidate ask the same steps; candidates may not.
         rounds, models, fit_times = LockStep(federation), [], []
         for candidate in candidates:
-            fits = [(train, partial(_fitted, estimator, candidate, y))
-                    for train, _ in folds]  # fmt: skip
-            began = time.perf_counter()
-            models.append(rounds.run([*fits, *jackknifed]))
+            began, whole = time.perf_counter(), []
+            fit = partial(_fitted, estimator, candidate, y)
+            if hasattr(last_step(estimator), "start_near"):
+                # What is opened twice counts once: studies fit all rows anyway.
+                whole = rounds.run([(federation, fit)])
+                fit = partial(fit, near=whole[0])
+            fits = [(train, fit) for train, _ in folds]
+            if blocks:
+                # Once, with the first candidate.
+                without = partial(_fitted, replicated(estimator), {}, y)
+                fits += [] if whole else [(federation, fit)]
+                fits += [(rest, partial(without, near=next(iter(whole), None)))
+                         for rest, _ in blocks]  # fmt: skip
+            found = rounds.run(fits)
+            models.append(found[: len(folds)])
             fit_times.append(time.perf_counter() - began)
-            if jackknifed:
-                # Of all rows, and without each block: once, with the first candidate.
-                self._replicates = models[0][len(folds) :]
-                models[0], jackknifed = models[0][: len(folds)], []
+            if blocks:
+                self._replicates, blocks = [*whole, *found[len(folds) :]], []
         if not folds:
             # Not part of the result either, as below.
             self._models, self._seconds = models, (fit_times, 0.0)
@@ -228,19 +241,6 @@ class CrossValidation(FederatedEstimator):
                 "On a column partition the silos keep the coefficients of one "
                 "candidate at a time: cross-validate each with cross_validate."
             )
-
-    def _jackknifed(
-        self, federation: Federation, y: Any
-    ) -> list[tuple[Federation, Callable[[Federation], Any]]]:
-        """Return the fits of the jackknife: of all rows, and without each block."""
-        if not self.n_blocks:
-            return []
-        part = replicated(self.estimator)
-        blocks = federation.folds(self.n_blocks, shuffle=False)
-        return [
-            (federation, partial(_fitted, self.estimator, {}, y)),
-            *((rest, partial(_fitted, part, {}, y)) for rest, _ in blocks),
-        ]
 
     def jackknife(self, **options: Any) -> Jackknife:
         """Return the jackknife, after a fit with `n_blocks`; see `jackknife_of`."""
@@ -307,7 +307,7 @@ def _details(scores: Iterable[str]) -> dict[str, Callable[..., Any]]:
     found: dict[str, Callable[..., Any]] = {
         name: COLUMN_SCORERS[name] for name in scores if name in COLUMN_SCORERS
     }
-    if CLASS_SCORERS.keys() & set(scores):
+    if CLASS_SCORERS.keys() & {parted(name)[0] for name in scores}:
         found[_CONFUSION] = lambda model, rows, y: confusion(y, model.predict(rows))
     return found
 
@@ -317,8 +317,14 @@ def _n_planned(estimator: Any, candidate: Candidate) -> int:
     return model._n_planned() if isinstance(model, FederatedEstimator) else 2
 
 
-def _fitted(estimator: Any, candidate: Candidate, y: Any, train: Federation) -> Any:
-    return with_parameters(estimator, candidate).fit(train, y)
+def _fitted(
+    estimator: Any, candidate: Candidate, y: Any, train: Federation, near: Any = None
+) -> Any:
+    """Return a fitted copy, searched from a fit of all rows where one is given."""
+    model = with_parameters(estimator, candidate)
+    if near is not None:
+        last_step(model).start_near(last_step(near))
+    return model.fit(train, y)
 
 
 def with_parameters(estimator: Any, candidate: Candidate) -> Any:
@@ -374,10 +380,11 @@ def cross_validate(
         blocks that each silo cuts its rows into, and stratified by the label.
     scoring : str or sequence of str, optional
         "accuracy", "balanced_accuracy", "matthews_corrcoef", "neg_log_loss", "roc_auc";
-        "f1", "precision" or "recall" of the second of two classes, or of all with
-        "_macro" or "_weighted" behind; "r2", "neg_mean_squared_error",
-        "neg_root_mean_squared_error"; "log_likelihood" (of a PCA, the mean over the
-        rows). By default the model's own ``score``.
+        "f1", "precision" or "recall" of the second of two classes in alphabetical
+        order, of another as in "recall:ill" (of two classes, the recall of the other
+        one is the specificity), or of all with "_macro" or "_weighted" behind; "r2",
+        "neg_mean_squared_error", "neg_root_mean_squared_error"; "log_likelihood" (of a
+        PCA, the mean over the rows). By default the model's own ``score``.
     return_train_score : bool, default False
         Also score each model on the rows that it was fitted on.
     return_estimator : bool, default False
@@ -405,8 +412,10 @@ def cross_validate(
     -----
     Released is what each fit and each score releases, for each fold: about `cv` times
     the numbers of one fit. They count in `max_released_share`. All folds share their
-    messages, so that the rounds are those of one fit and of one score. The folds are
-    not the same as those of scikit-learn's own splitters.
+    messages, so that the rounds are those of one fit and of one score. A regression
+    that is searched for (`LogisticRegression`, `GLM`) is first fitted to all rows, from
+    where the searches of the folds take fewer numbers. The folds are not the same as
+    those of scikit-learn's own splitters.
 
     See Also
     --------

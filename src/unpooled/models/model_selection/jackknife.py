@@ -30,6 +30,7 @@ from unpooled.errors import DataError
 from unpooled.models.base import fitted_names, input_names
 from unpooled.models.model_selection.jackknife_results import jackknife_exhibits
 from unpooled.models.model_selection.scoring import last_step
+from unpooled.models.parameter_checks import check_alpha
 from unpooled.results.summary import Summary
 
 ALIGNMENTS = ("signs", "rotation")
@@ -85,7 +86,7 @@ class Jackknife:
     model: Any = None
 
     def conf_int(
-        self, attribute: str, alpha: float = 0.05
+        self, attribute: str, alpha: float | int = 0.05
     ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
         """Return the ends of confidence intervals, in the attribute's shape.
 
@@ -97,6 +98,7 @@ class Jackknife:
             One minus the level. The quantile is that of Student's t with g - 1 degrees
             of freedom: g numbers tell a standard error only so far.
         """
+        check_alpha(alpha)
         if attribute not in self.estimates:
             raise DataError(
                 f"There is no jackknife of {attribute!r}; there is of "

@@ -75,6 +75,10 @@ def _mean(score: ColumnScorer) -> Scorer:
     return lambda model, rows, y: float(np.mean(score(model, rows, y)))
 
 
+# Scores of one class, which may be named behind a colon: "recall:ill".
+_OF_ONE_CLASS: Mapping[str, Callable[..., Any]] = MappingProxyType(
+    {"f1": f1_score, "precision": precision_score, "recall": recall_score}
+)
 # The score of the model itself: accuracy, R² or mean log-likelihood.
 OWN = "score"
 # The one that scikit-learn has no name for.
@@ -89,11 +93,7 @@ CLASS_SCORERS: Mapping[str, Scorer] = MappingProxyType(
             name if average == "binary" else f"{name}_{average}": _of_classes(
                 metric, average=average
             )
-            for name, metric in (
-                ("f1", f1_score),
-                ("precision", precision_score),
-                ("recall", recall_score),
-            )
+            for name, metric in _OF_ONE_CLASS.items()
             for average in ("binary", "macro", "weighted")
         },
     }
@@ -128,7 +128,8 @@ def scorers(scoring: Any) -> dict[str, Scorer]:
     Parameters
     ----------
     scoring : None, str or sequence of str
-        None: the model's own, as "score".
+        None: the model's own, as "score". "recall:ill" is the recall of the class
+        "ill", and likewise "f1" and "precision".
 
     Raises
     ------
@@ -139,14 +140,47 @@ def scorers(scoring: Any) -> dict[str, Scorer]:
         return {OWN: _own}
     several = isinstance(scoring, Sequence | Set) and not isinstance(scoring, str)
     names: list[Any] = list(scoring) if several else [scoring]
-    known = all(isinstance(name, str) and name in SCORERS for name in names)
+    found = {name: _scorer(name) for name in names if isinstance(name, str)}
+    known = len(found) == len(names) and None not in found.values()
     if not known or not names or len(set(names)) != len(names):
         raise DataError(
             f"scoring={scoring!r}; choose among {', '.join(SCORERS)}, each once, or "
-            f"None for the model's own score."
+            f"None for the model's own score. Of one class: "
+            f"{', '.join(f'{name}:CLASS' for name in _OF_ONE_CLASS)}."
         )
-    found = {name: SCORERS[name] for name in names}
     return {OWN: found[scoring]} if isinstance(scoring, str) else found
+
+
+def parted(name: str) -> tuple[str, str]:
+    """Return the name of a score, and of the class that stands behind it, if any."""
+    score, _, of_class = name.partition(":")
+    return score, of_class
+
+
+def _scorer(name: str) -> Any:
+    """Return the score of a name, or None."""
+    score, of_class = parted(name)
+    if not of_class or score not in _OF_ONE_CLASS:
+        return SCORERS.get(name)
+    metric = _OF_ONE_CLASS[score]
+
+    def of_one(model: Any, rows: Federation, y: Any) -> float:
+        classes = last_step(model).classes_.tolist()
+        named = [value for value in classes if _written(value) == of_class]
+        if rows.coordinator.planned and not named:
+            named = classes[:1]  # a plan does not know the names of the classes
+        if not named:
+            raise DataError(
+                f"scoring={name!r}: there is no class {of_class!r}; the label has "
+                f"{', '.join(map(_written, classes))}."
+            )
+        return metric(y, model.predict(rows), labels=named, average="macro")
+
+    return of_one
+
+
+def _written(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def suited_scorers(models: Sequence[Any]) -> dict[str, Scorer]:

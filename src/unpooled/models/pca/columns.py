@@ -226,6 +226,8 @@ def cheaper_solver(wanted: Wanted, federation: Federation) -> str:
         f"PCA chose the solver {name}: products of every two of {N:,} people would be "
         f"{whole / 1e6:,.1f} MB from each silo, blocks of them about "
         f"{rounds / 1e6:,.1f} MB in {_USUAL_ROUNDS} rounds."
+        + " The plan shows the most that it may take."
+        * (name == "krylov")
     )
     return name
 

@@ -19,12 +19,6 @@ lead to the same components another way, each in a file of this folder:
 
 and standard_errors adds a round that says how far the components are determined,
 outliers one that counts the rows far from them.
-
-References
-----------
-Pooled Covariance PCA (P-COV) for Distributed/Federated Learning, sections 3 to 5. There
-each silo sends its own N, mean and covariance in clear, in one round, and the pooled
-covariance is divided by N.
 """
 
 import copy
@@ -200,12 +194,12 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     svd_solver : {"auto", "covariance_eigh", "krylov", "gram", "gossip"}, default "auto"
         "covariance_eigh" sums the scatter (the cross-product matrix about the mean),
         p (p + 1) / 2 numbers per silo, in three rounds. "krylov" sums its products with
-        blocks of about k + 4 columns; the number of rounds depends on the spectrum, and
-        nobody holds p × p numbers. "auto" takes "krylov" where p is above 5,000 and k
-        is much smaller. On a column partition "gram" sums the Gram matrix of all rows,
-        N (N + 1) / 2 numbers, and "krylov" its products with blocks; "auto" takes the
-        one that sends fewer bytes. "gossip" sums such products among neighbours,
-        without a coordinator.
+        about k + 4 directions at a time; the number of rounds depends on the spectrum,
+        and nobody holds p × p numbers. "auto" takes "krylov" where p is above 5,000 and
+        k is much smaller. On a column partition "gram" sums the Gram matrix of all
+        rows, N (N + 1) / 2 numbers, and "krylov" its products with directions; "auto"
+        takes the one that sends fewer bytes. "gossip" sums such products among
+        neighbours, without a coordinator.
     tol : float, default 1e-9
         Of iterative solvers: largest sine of the angle between the components' span
         and its limit, certified by residuals and the gap behind the components.
@@ -241,7 +235,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         Who receives the scores on a column partition: the coordinator, the silos
         alone, or nobody. On a row partition scores stay in the silos.
     random_state : int, RandomState or None, default None
-        Seed of the starting block of iterative solvers; None takes the federation's.
+        Seed of the starting directions of iterative solvers; None takes the
+        federation's.
 
     Attributes
     ----------
@@ -261,18 +256,21 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     n_samples_ : int
         N, the sample size over all silos.
     noise_variance_ : float
-        Mean variance along the p - k other directions (probabilistic PCA), 0 when
-        k = min(N, p). With "krylov" along min(N, p) - k of them, as scikit-learn has it
-        for solvers that find only k.
+        Mean variance (denominator N - 1) along the p - k other directions
+        (probabilistic PCA), 0 when k = min(N, p). With "krylov" along min(N, p) - k of
+        them, as scikit-learn has it for solvers that find only k.
+    kept_ : str
+        Only on a column partition: study and view under which the silos keep their
+        part of the components.
     n_features_in_ : int
         p.
     feature_names_in_ : (p,) array of str
         Names of the columns, where the silos' tables have names.
     eigenvalues_ : (l,) array
-        All variances that the fit found, at least k, at most min(N, p), in descending
-        order; the first k are `explained_variance_`. "covariance_eigh" finds all of up
-        to 256 columns. Not with "krylov", "gossip", `bits`, `rank` or
-        ``open="components"``, which find k.
+        All variances (denominator N - 1) that the fit found, at least k, at most min(N,
+        p), in descending order; the first k are `explained_variance_`.
+        "covariance_eigh" finds all of up to 256 columns. Not with "krylov", "gossip",
+        `bits`, `rank` or ``open="components"``, which find k.
     feature_variance_ : (p,) array
         Variance of each column, with denominator N - 1. Not with `privacy`, nor on a
         column partition.
@@ -385,8 +383,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     -----
     Released, as totals only: N, the p column sums, the p sums of squares about the
     mean, and the p × p scatter about it, or with "krylov" its products with public
-    blocks. Never released: a row, or any silo's own count, mean or covariance. A fitted
-    model, and its file, have numbers that follow from these totals beyond the k
+    directions. Never released: a row, or any silo's own count, mean or covariance. A
+    fitted model, and its file, have numbers that follow from these totals beyond the k
     components asked for: `eigenvalues_` and `feature_variance_`.
 
     With ``open="components"`` no scatter is released: N, the column sums and the sums
@@ -410,15 +408,16 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
 
     On a column partition the totals are the sum of squares of all columns about their
     means, one number, and the N × N Gram matrix, or with "krylov" its products with
-    public blocks. Both have entries for people, which every silo must allow, and
+    public directions. Both have entries for people, which every silo must allow, and
     determine the scores for the coordinator, whatever `scores` says. Each silo keeps
     its means and loadings; reading `components_` or `mean_` asks the silos to disclose
     them. In each component the score of largest magnitude is positive.
 
     With "gossip" the coordinator learns N and in each iteration the number of silos
     whose components are certified, and relays what it cannot open. Every silo sends its
-    neighbours its own products with blocks of people, as they are, which every silo
-    must allow (`allow_disclosed`); as many as it has columns determine its Gram matrix.
+    neighbours its own products with directions over people, as they are, which every
+    silo must allow (`allow_disclosed`); as many as it has columns determine its Gram
+    matrix.
     Several steps of mixing reveal what lies further away too. All silos end with the
     same scores and variances, each with its own loadings; reading any of these
     attributes asks the silos to disclose them.
@@ -430,6 +429,23 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     See Also
     --------
     sklearn.decomposition.PCA : its twin on pooled rows, same names, signs and order.
+
+    References
+    ----------
+    Pooled Covariance PCA (P-COV) for Distributed/Federated Learning, sections 3 to 5.
+    There each silo sends its own N, mean and covariance in clear, in one round, and the
+    pooled covariance is divided by N.
+
+    Jolliffe, Principal component analysis, 2nd edition, Springer, 2002.
+
+    Dwork, Talwar, Thakurta and Zhang, Analyze Gauss: optimal bounds for
+    privacy-preserving principal component analysis, STOC 2014: `privacy`.
+
+    Hardt and Price, The noisy power method: a meta algorithm with applications, NeurIPS
+    2014: `privacy` with many columns.
+
+    Ye and Zhang, DeEPCA: decentralized exact PCA with linear convergence rate, Journal
+    of Machine Learning Research 22 (2021): silos without a coordinator.
     """
 
     components_: Float[Array, "k p"] = field(init=False)

@@ -100,7 +100,7 @@ def _between_neighbours(model: "PCA") -> Exhibit:
         ("messages to each neighbour for one average", model.mixing_steps_),
         ("gap of the network", model.spectral_gap_),
     ]
-    heads = (Column("Quantity"), Column("Value", "setting"))
+    heads = (Column("Quantity"), Column("Value", "measure"))
     return Exhibit("Averages between silos", text, [Table("averages", heads, rows)])
 
 
@@ -409,9 +409,7 @@ def _certainty(model: "PCA", columns: Sequence[str]) -> list[Exhibit]:
     )
     if "angle_se_" in fitted:
         text += f" {_of_determined(model)}"
-        kept = np.flatnonzero(np.isfinite(model.components_se_).all(axis=1))
-        if len(kept):
-            tables += _loading_errors(model, columns, kept)
+        tables += _loading_errors(model, columns)
     return [Exhibit("How certain the components are", text, tables)]
 
 
@@ -436,9 +434,7 @@ def _private_certainty(model: "PCA", columns: Sequence[str]) -> list[Exhibit]:
         "that. A component whose variance is below 1.25 times what noise alone shows "
         f"has none. {_of_determined(model)}"
     )
-    kept = np.flatnonzero(np.isfinite(model.components_se_).all(axis=1))
-    if len(kept):
-        tables += _loading_errors(model, columns, kept)
+    tables += _loading_errors(model, columns)
     return [Exhibit("How certain the components are", text, tables)]
 
 
@@ -449,14 +445,16 @@ def _angles(model: "PCA") -> dict[Column, Any]:
         for a, b in model.subspaces_.tolist()
     ]
     return {
-        Column("Angle", "number", "angle_degrees"): np.degrees(model.angle_se_),
+        Column("Angle, degrees", "number", "angle_degrees"): np.degrees(
+            model.angle_se_
+        ),
         Column("To the span of", "text", "subspace"): spans,
     }
 
 
 def _of_determined(model: "PCA") -> str:
     text = (
-        "The angle, in degrees, is the root mean square between a component and its "
+        "The angle is the root mean square between a component and its "
         "counterpart in the population."
     )
     loose = [f"{i + 1}" for i, (a, b) in enumerate(model.subspaces_) if a < b]
@@ -471,10 +469,13 @@ def _of_determined(model: "PCA") -> str:
     )
 
 
-def _loading_errors(model: "PCA", columns: Sequence[str], kept: Array) -> list[Table]:
-    """Return the standard errors of the loadings that are determined."""
+def _loading_errors(model: "PCA", columns: Sequence[str]) -> list[Table]:
+    """Return the standard errors of the loadings that are determined, if any are."""
+    kept = np.flatnonzero(np.isfinite(model.components_se_).all(axis=1))
+    if not len(kept):
+        return []
     errors = {
-        Column(f"{i + 1}", "signed", f"component_{i + 1}"): model.components_se_[i]
+        Column(f"{i + 1}", "number", f"component_{i + 1}"): model.components_se_[i]
         for i in kept
     }
     caption = "Standard errors of the loadings"

@@ -16,11 +16,6 @@ added exactly, so that every silo finds the same step.
 
 ``solver="stiefel"`` is the algorithm as published: V_i is not solved for but moves
 together with U in each silo, and the silos' U are averaged.
-
-References
-----------
-Shi and Kontar, Personalized PCA: decoupling shared and unique features, JMLR 25 (2024).
-Nocedal and Wright, Numerical Optimization, 2nd edition (2006), algorithm 7.4.
 """
 
 import math
@@ -240,6 +235,13 @@ class PersonalizedPCA(
     --------
     unpooled.PCA : components of all rows together.
     unpooled.CentreBySite : takes away what the silos' means differ in.
+
+    References
+    ----------
+    Shi and Kontar, Personalized PCA: decoupling shared and unique features, JMLR 25
+    (2024).
+
+    Nocedal and Wright, Numerical Optimization, 2nd edition (2006), algorithm 7.4.
     """
 
     components_: Float[Array, "k p"] = field(init=False)

@@ -78,6 +78,7 @@ import scipy
 from unpooled.arrays import Array, Bool, Float
 from unpooled.linalg.eigen import symmetric_eigenpairs
 from unpooled.linalg.settled import product
+from unpooled.models.pca.spectrum import runs_of
 from unpooled.results.formats import number
 from unpooled.secure.noise import GaussianPrivacy
 
@@ -289,9 +290,8 @@ def _subspaces(
     gaps = values[: most - 1] - values[1:most]
     near = gaps < _GAP * values[: most - 1]
     near |= gaps < 2.0 * _RAYLEIGH_95 * deviation[: most - 1]
-    group = np.concatenate([[0], np.cumsum(~near)])[:most]
-    first = np.searchsorted(group, group[:k], side="left")
-    return first, np.searchsorted(group, group[:k], side="right") - 1
+    first, last = runs_of(near)
+    return first[:k], last[:k]
 
 
 def lost_by_clipping(C: Float[Array, "p p"], norm: float) -> float:

@@ -7,7 +7,7 @@ from typing import Any, final
 import numpy as np
 from sklearn.utils import check_random_state
 
-from unpooled.arrays import Array, Float
+from unpooled.arrays import Array, Bool, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.eigen import leading_eigenpairs
@@ -101,9 +101,10 @@ def wanted_components(n_components: Any, p: int) -> Wanted:
         return int(k)
     if isinstance(k, float | np.floating) and 0 < k < 1:
         return float(k)
+    rules = ", ".join(f'"{rule}"' for rule in RULES)
     raise DataError(
-        f"n_components={k!r} must be None, a share strictly between 0 and 1, or a "
-        f"whole number from 1 to the {p} features."
+        f"n_components={k!r} must be None, a share strictly between 0 and 1, a rule "
+        f"({rules}), or a whole number from 1 to the {p} features."
     )
 
 
@@ -186,3 +187,16 @@ def whitening(variance: Float[Array, " k"]) -> Float[Array, " k"]:
     """Return the standard deviations by which whitened scores are divided."""
     # A direction without variance is left at 0 rather than divided by it.
     return np.maximum(np.sqrt(variance), np.finfo(float).eps)
+
+
+def runs_of(near: Bool[Array, " l"]) -> tuple[Array, Array]:
+    """Return the first and last component of the run that each of l + 1 lies in.
+
+    Parameters
+    ----------
+    near : (l,) array of bool
+        Whether each component and the next one are of one run.
+    """
+    run = np.concatenate([[0], np.cumsum(~near)])
+    first = np.searchsorted(run, run, side="left")
+    return first, np.searchsorted(run, run, side="right") - 1

@@ -29,23 +29,19 @@ from unpooled.data.categories import (
 from unpooled.data.columns import listing
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.linalg.lookup_table import Words, names_in
+from unpooled.linalg.lookup_table import WORD_BYTES, Words, as_bytes, as_words, names_in
 from unpooled.protocol.step import Step, public, release, summed
 
-# A byte for the kind and the name in UTF-8, three bytes to a word: float64 holds the
-# product of a word and a count exactly, for counts up to 2^29. Two words of a hash
-# stand before it: the mean of "site 1" and "site 3" would read as "site 2".
-_BYTES, _HASH = 3, 6
-WORDS = (_HASH + 1 + MOST_BYTES) // _BYTES
+# A byte for the kind and the name in UTF-8. Two words of a hash stand before it: the
+# mean of "site 1" and "site 3" would read as "site 2".
+_HASH = 6
+WORDS = (_HASH + 1 + MOST_BYTES) // WORD_BYTES
 SIZES = (24, 24, 48, 96, 192, 384, 768, 1536)
 _PLACES = 3
 # Kinds of names: a text, "other", a missing cell.
 _TEXT, _OTHER, _MISSING = b"t", b"o", b"m"
 # What a plan assumes, which does not know the names.
 _PLANNED = 4
-
-# The code of missing cells where codes are arguments, which have no NaN.
-MISSING = -2.0
 
 NAMES = release(
     f"p c {1 + WORDS}",
@@ -319,15 +315,11 @@ def _table(
 
 def _words_of(name: bytes) -> list[int]:
     """Return a name as whole numbers below 2^24."""
-    name = _hashed(name) + name.ljust(1 + MOST_BYTES, b"\0")
-    return [
-        int.from_bytes(name[start : start + _BYTES])
-        for start in range(0, len(name), _BYTES)
-    ]
+    return as_words(_hashed(name) + name.ljust(1 + MOST_BYTES, b"\0"))
 
 
 def _decoded(words: Sequence[int]) -> tuple[bytes, str]:
-    whole = b"".join(word.to_bytes(_BYTES) for word in words)
+    whole = as_bytes(words)
     name = whole[_HASH:].rstrip(b"\0")
     if whole[:_HASH] != _hashed(name):
         raise ValueError("not a name")
@@ -348,7 +340,7 @@ def _is_name(words: Words) -> bool:
 
 def _places(words: Sequence[int], n_cells: int, number: int) -> list[int]:
     """Return a name's cells: one in each third, so that they are never the same."""
-    name = b"".join(int(word).to_bytes(_BYTES) for word in words)
+    name, third = as_bytes(words), n_cells // _PLACES
     third = n_cells // _PLACES
     return [
         place * third

@@ -15,13 +15,13 @@ from typing import Any, final
 import numpy as np
 
 from unpooled.arrays import Array, Float, Int
-from unpooled.data.categories import OTHER
+from unpooled.data.categories import MISSING, OTHER
 from unpooled.errors import DataError
-from unpooled.models.preprocessing.agreed_categories import MISSING, Categories
+from unpooled.models.preprocessing.agreed_categories import Categories
 from unpooled.protocol.step import public
 
 # The default of `min_rows_per_class`.
-_FEWEST = 5
+FEWEST = 5
 
 # Arguments of the transforms that encode: l known codes of p columns, in c groups.
 CODES = {
@@ -52,6 +52,9 @@ class Groups:
         The group of rare names, "other" and unknown ones; -1 where there is none.
     counts : (g,) array of int
         Number of rows of each group.
+    joined : tuple of str or None
+        Names that are with the rare ones though they are not rare, as those would be
+        too few without them; None for missing cells.
     """
 
     names: tuple[str, ...]
@@ -59,6 +62,7 @@ class Groups:
     missing: int
     rare: int
     counts: Int[Array, " g"]
+    joined: tuple[str | None, ...] = ()
 
     @property
     def labels(self) -> list[str | None]:
@@ -96,16 +100,20 @@ def grouped(
     fewest = min_frequency or 0
     if isinstance(min_frequency, float):
         fewest = min_frequency * found.n_rows
-    sizes = dict(zip(found.names, found.counts.tolist(), strict=True))
-    sizes = {**sizes, None: found.n_missing} if found.n_missing else sizes
+    sizes: dict[str | None, int] = {}
+    sizes.update(zip(found.names, found.counts.tolist(), strict=True))
+    if found.n_missing:
+        sizes[None] = found.n_missing
     rare = {name for name, n in sizes.items() if n < fewest}
     rare -= set() if merges_missing else {None}
     n_rare = found.n_other + sum(sizes[name] for name in rare)
     left = set(sizes) - rare - (set() if merges_missing else {None})
     by_size = sorted(left, key=lambda name: (sizes[name], str(name)))
-    while 0 < n_rare < min(fewest, _FEWEST) and by_size:
-        rare.add(by_size[0])
-        n_rare += sizes[by_size.pop(0)]
+    joined = list[str | None]()
+    while 0 < n_rare < min(fewest, FEWEST) and by_size:
+        joined.append(by_size.pop(0))
+        n_rare += sizes[joined[-1]]
+    rare |= {*joined}
     own = [name for name in sizes if name not in rare]
     if not sizes:
         raise DataError(f"Column {column!r} has no name that a silo has twice.")
@@ -117,6 +125,7 @@ def grouped(
         missing=place.get(None, last) if found.n_missing else -1,
         rare=last,
         counts=np.array([sizes[n] for n in own] + [n_rare] * bool(n_rare), np.int64),
+        joined=tuple(joined),
     )
 
 

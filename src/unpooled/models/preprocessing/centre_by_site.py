@@ -16,8 +16,8 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.linalg.moments import observed_sums
 from unpooled.models.base import FederatedEstimator, check_all_rows
+from unpooled.models.moments import finite_observed_sums
 from unpooled.protocol.step import derived, kept, stays
 from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Exhibit
@@ -34,10 +34,7 @@ from unpooled.results.exhibits import Exhibit
 )
 def own_sums(X: Float[Array, "n p"]) -> dict[str, Any]:
     """Keep the number and the sum of the silo's own cells of each column."""
-    count, total = observed_sums(X)
-    if not np.isfinite(total).all():
-        # Nothing of it leaves, where it would be refused.
-        raise DataError("A cell is infinite, or too large.", rule="infinite_values")
+    count, total = finite_observed_sums(X)
     return {"count": count.astype(float), "total": total}
 
 
@@ -62,6 +59,12 @@ class CentreBySite(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
     feature_names_in_ : (p,) array of str
         Their names, where the silos' tables have names.
 
+    Raises
+    ------
+    DataError
+        On folds and splits, and for an infinite cell; and where `transform` is given an
+        array.
+
     Notes
     -----
     Released: nothing. Never released: a row, or any silo's means. Each silo keeps its
@@ -72,7 +75,9 @@ class CentreBySite(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
     Products of columns that were centred by site, next to those about the means of all
     rows, give the products of the differences between the silos' means, which
     `Heterogeneity` opens too: with two silos the direction and size of the difference
-    of their means, and m - 1 silos together can compute the mean of the last one.
+    of their means, and m - 1 silos together can compute the mean of the last one. Of a
+    column that is 0 in all silos but one they give that silo's number of rows and its
+    means: leave out columns that a single silo uses.
 
     The sum of a column that was centred is 0 over the fitted rows, and over others it
     has each silo's mean times the silo's number of these rows. So it is fitted on all
@@ -82,6 +87,11 @@ class CentreBySite(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
 
     Missing cells stay missing. A column without a value in a silo is left as it is
     there.
+
+    References
+    ----------
+    Enders and Tofighi, Centering predictor variables in cross-sectional multilevel
+    models: a new look at an old issue, Psychological Methods 12 (2007).
     """
 
     _missing = True

@@ -8,8 +8,9 @@ Each transform is fitted on its own columns, one after the other; a view applies
 its columns and leaves the others as they are.
 """
 
-from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any, final
 
@@ -26,9 +27,11 @@ from unpooled.models.files.catalogue import estimator
 from unpooled.models.parameter_checks import check_choice
 from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Exhibit
+from unpooled.results.formats import listed
 
 KINDS = ("numeric", "categorical")
 _PASS = "passthrough"
+_NAMED = 6  # columns that a sentence names at most
 
 
 def make_column_selector(
@@ -95,6 +98,13 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
     feature_names_in_ : (p,) array of str
         Names of the columns, where the silos' tables have names.
 
+    Raises
+    ------
+    DataError
+        Where `transformers` are not pairs of an estimator that transforms rows and
+        columns that there are, where two of them read a column, or where none has a
+        column to read.
+
     Notes
     -----
     Released, as totals only: what each of the estimators releases, about its own
@@ -113,30 +123,48 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
 
     _missing = True
     _reads_categories = True
+    _instead_by_columns = (
+        " On a column partition OneHotEncoder and OrdinalEncoder encode each silo's "
+        "columns of categories and leave its columns of numbers as they are: let the "
+        "models stand one after the other."
+    )
 
     transformers: Any = ()
     _: KW_ONLY
     remainder: Any = "drop"
 
     def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        return [
-            exhibit
+        parts = [
+            model._exhibits_with(own, ())
             for model, own in self.transformers_
             if model != _PASS
-            for exhibit in model._exhibits_with(own, ())
+        ]
+        found = _named_apart(parts)
+        # Where it only chooses columns, what else it has is a list of the word.
+        passed = listed(self._passed(columns))
+        return found or [
+            Exhibit("Columns", f"These columns pass as they are: {passed}.")
         ]
 
+    def _units(self) -> Mapping[str, str]:
+        parts = [model._units() for model, _ in self.transformers_ if model != _PASS]
+        return {name: unit for own in parts for name, unit in own.items()}
+
     def _citation(self) -> Citation:
-        fitted = vars(self).get("transformers_", ())
-        cited = [m._citation() for m, _ in fitted if m != _PASS]
-        works = dict.fromkeys(work for one in cited for work in one.references)
+        fitted = self.transformers_ if "fitted_" in vars(self) else []
+        cited = [(m._citation(), own) for m, own in fitted if m != _PASS]
+        works = dict.fromkeys(work for one, _ in cited for work in one.references)
+        apart = dict.fromkeys(one.apart_from for one, _ in cited if one.apart_from)
         text = " ".join(
-            f"Of {listing(own)}: {one.sentence}"
-            for one, (_, own) in zip(
-                cited, [t for t in fitted if t[0] != _PASS], strict=True
-            )
+            f"Of {_counted_names(own)}: {one.sentence[:1].lower()}{one.sentence[1:]}"
+            for one, own in cited
         )
-        return Citation(text or "Columns were selected.", tuple(works))
+        return Citation(
+            text or "Columns were selected.",
+            tuple(works),
+            exact=all(one.exact for one, _ in cited),
+            apart_from=listed(apart),
+        )
 
     def _fit(self, federation: Federation, y: Any) -> None:
         check_choice("remainder", self.remainder, ("drop", _PASS))
@@ -228,6 +256,11 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
         return [n for n in names if n in passes or (others and n not in read)]
 
 
+def _counted_names(names: Sequence[str]) -> str:
+    """Return some names of columns, or how many there are."""
+    return listed(names) if len(names) <= _NAMED else f"{len(names):,} columns"
+
+
 def _numbers(rows: Shaped[Array, "n p"]) -> Shaped[Array, "n p"]:
     """Return rows as float64, or as they are where cells are text.
 
@@ -303,3 +336,26 @@ def _check_selector(chosen: dict[str, Any]) -> None:
             f"{chosen!r} chooses no columns; give a pattern of names, and kind as "
             f'"numeric" or "categorical".'
         )
+
+
+def _named_apart(parts: Sequence[Sequence[Exhibit]]) -> list[Exhibit]:
+    """Return the exhibits of parts, whose tables and pictures have files of their own.
+
+    Two imputers both have a table "columns": that of the second is "columns_2".
+    """
+    seen, found = Counter[str](), list[Exhibit]()
+    for part in parts:
+        pictures = [one.picture for one in part if one.picture is not None]
+        tables = {table.name for one in part for table in one.tables}
+        own = tables | {picture.name for picture in pictures}
+        seen.update(own)
+        new = {name: f"{name}_{seen[name]}" if seen[name] > 1 else name for name in own}
+        for one in part:
+            picture = one.picture and replace(
+                one.picture,
+                name=new[one.picture.name],
+                tables=tuple(new[name] for name in one.picture.tables),
+            )
+            renamed = [replace(table, name=new[table.name]) for table in one.tables]
+            found.append(replace(one, tables=renamed, picture=picture))
+    return found

@@ -83,6 +83,14 @@ class DerivedColumns(TransformerMixin, FederatedEstimator):
     feature_names_in_ : (p,) array of str
         Names of the columns, where the silos' tables have names.
 
+    Raises
+    ------
+    DataError
+        For an expression that is none, for one of numbers that reads categories, or the
+        other way round, and where a name is that of a column already; and where a row
+        has no value for a new column: a cell that is missing, 0 below a fraction line,
+        or not positive under a logarithm.
+
     Notes
     -----
     Released: nothing. Never released: a row, or what it is made into.

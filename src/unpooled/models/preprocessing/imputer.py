@@ -16,11 +16,12 @@ another silo has some. On a column partition each silo keeps the means of its ow
 columns, and nothing is released.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, final
 
 import numpy as np
+import scipy
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -37,6 +38,7 @@ from unpooled.models.description.quantiles import (
     units_of,
 )
 from unpooled.models.moments import (
+    check_finite,
     local_counts,
     local_observed,
     own_observed,
@@ -48,6 +50,7 @@ from unpooled.models.preprocessing.agreed_categories import (
     local_values,
 )
 from unpooled.models.preprocessing.most_frequent import most_frequent
+from unpooled.models.preprocessing.own_categories import counted
 from unpooled.models.preprocessing.preprocessing_results import (
     filling_name,
     imputer_exhibits,
@@ -61,13 +64,17 @@ from unpooled.protocol.step import (
     stays,
     summed,
 )
-from unpooled.results.citations import Citation
+from unpooled.protocol.widened_columns import INDICATOR, widened_columns
+from unpooled.results.citations import Citation, interpolated
 
 MISSING_CELLS = "number of rows without a value in each column, over all silos"
 STRATEGIES = ("mean", "median", "most_frequent", "constant")
+_PLANNED = (
+    "Which columns lack cells depends on the data; the plan has an indicator for each "
+    "column."
+)
 # What scikit-learn fills text with.
 _NO_NAME = "missing_value"
-_INDICATOR = "missingindicator_"
 
 
 @summed(
@@ -138,7 +145,62 @@ def own_statistics(kept: Any, *, keep_empty: bool) -> dict[str, Any]:
 @derived(fitted_by=("imputer.own_statistics",), by_column="missing")
 def own_imputed(X: Float[Array, "n p"], kept: Any) -> Float[Array, "n p"]:
     """Return the rows with the silo's own statistics in their missing cells."""
-    return _filled(X, kept["statistics"])
+    return _own_filled(X, kept)
+
+
+@kept(
+    by="party",
+    statistics=stays("p", meaning="the median of each of the silo's columns"),
+)
+def own_medians(X: Float[Array, "N p"], *, keep_empty: bool) -> dict[str, Any]:
+    """Return the medians of the silo's own columns, which nobody else sees."""
+    return {"statistics": np.nanmedian(_none_empty(X, keep_empty), axis=0)}
+
+
+@derived(fitted_by=("imputer.own_medians",), by_column="missing", by_cells=True)
+def own_imputed_medians(X: Float[Array, "n p"], kept: Any) -> Float[Array, "n p"]:
+    """Return the rows with the silo's own medians in their missing cells."""
+    return _own_filled(X, kept)
+
+
+@kept(
+    by="party",
+    statistics=stays(
+        "p", meaning="the most frequent value of each of the silo's columns"
+    ),
+)
+def own_modes(
+    cells: Float[Array, "N p"],
+    columns: Sequence[str],
+    coded: Sequence[str],
+    dictionary: Mapping[float, str],
+    *,
+    keep_empty: bool,
+) -> dict[str, Any]:
+    """Return the most frequent value of each own column, the smallest of several."""
+    mode = scipy.stats.mode(_none_empty(cells, keep_empty), axis=0, nan_policy="omit")
+    statistics = np.array(mode.mode, float)
+    for j in np.flatnonzero(np.isin(columns, coded)):
+        found = counted(cells[:, j], dictionary)
+        if not found.names:
+            raise DataError("A column has no name to fill in.", rule="empty_column")
+        # Names are in the order of text.
+        statistics[j] = found.codes[found.counts.argmax()]
+    return {"statistics": statistics}
+
+
+@derived(fitted_by=("imputer.own_modes",), by_column="missing", by_cells=True)
+def own_imputed_modes(cells: Float[Array, "n p"], kept: Any) -> Float[Array, "n p"]:
+    """Return the rows with the silo's own most frequent values in missing cells."""
+    return _own_filled(cells, kept)
+
+
+# How a silo fills its own columns, of which it keeps what fills them.
+_OWN = {
+    "mean": own_imputed,
+    "median": own_imputed_medians,
+    "most_frequent": own_imputed_modes,
+}
 
 
 @disclosed(
@@ -147,6 +209,44 @@ def own_imputed(X: Float[Array, "n p"], kept: Any) -> Float[Array, "n p"]:
 def shown_statistics(kept: Any) -> dict[str, Any]:
     """Return the statistics of the silo's own columns."""
     return {"statistics": kept["statistics"]}
+
+
+@kept(
+    by="party",
+    lacks=stays("p", meaning="1 for each of the silo's columns that lacks a value"),
+    missing=stays(
+        "p",
+        meaning="number of rows without a value in each of the silo's columns",
+        counts="classes",
+    ),
+)
+def own_missing(cells: Float[Array, "N p"]) -> dict[str, Any]:
+    """Count the missing cells of the silo's own columns, for its rules to judge."""
+    check_finite(cells)
+    missing = np.isnan(cells).sum(axis=0).astype(float)
+    return {"lacks": (missing > 0).astype(float), "missing": missing}
+
+
+@disclosed(
+    lacks=release(
+        "p",
+        meaning="1 for each of the silo's columns that gets an indicator",
+        counts="columns",
+    )
+)
+def shown_lacks(kept: Any) -> dict[str, Any]:
+    """Return which of the silo's columns get an indicator of missing cells."""
+    return {"lacks": kept["lacks"]}
+
+
+@derived(fitted_by=("imputer.own_missing",), by_column="indicator", widens="indicators")
+def own_indicated(cells: Float[Array, "n p"], kept: Any) -> Float[Array, "n q"]:
+    """Return the silo's own columns, with indicators behind those that lack cells."""
+    parts = list[Float[Array, "n _"]]()
+    for j, lacks in enumerate(kept["lacks"].tolist()):
+        own = cells[:, j, None]
+        parts += [own, np.isnan(own).astype(float)] if lacks else [own]
+    return np.hstack(parts)
 
 
 @derived(
@@ -194,16 +294,16 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
     ----------
     strategy : {"mean", "median", "most_frequent", "constant"}, default "mean"
         "mean", "median" and "most_frequent" fill with that of the column over all
-        silos; the latter two are for row partitions. "most_frequent" and "constant"
-        fill columns of categories too. "constant" fills with `fill_value`; nothing is
-        computed in the silos or released by them.
+        silos. "most_frequent" and "constant" fill columns of categories too. "constant"
+        fills with `fill_value`; nothing is computed in the silos or released by them.
     fill_value : float or str, optional
         What ``strategy="constant"`` fills with. When omitted, 0, and "missing_value" in
         columns of categories.
     add_indicator : bool, default False
         Whether `transform` adds a column for each column that lacks a value in some row
         of the fit: 1 where the cell is missing, otherwise 0. They stand behind the
-        others and are named "missingindicator_age". For row partitions.
+        others and are named "missingindicator_age". On a column partition each stands
+        behind its column.
     keep_empty_features : bool, default False
         Whether a column of numbers without a value in any silo is filled with 0;
         otherwise it is an error. With ``strategy="constant"`` such columns are always
@@ -238,6 +338,9 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         Only with `add_indicator`: the number of missing cells of each column.
     indicator_features_ : (q,) array of int
         Only with `add_indicator`: the places of the columns that have an indicator.
+    kept_ : str
+        Only on a column partition: study and view under which the silos keep the
+        means of their columns.
     n_features_in_ : int
         p, the number of columns seen in `fit`.
     feature_names_in_ : (p,) array of str
@@ -248,8 +351,7 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
     DataError
         Where no silo has a value in a column, unless `keep_empty_features`; where fewer
         than `min_rows` values lie at or beyond the median of a column; where no number
-        is that of `min_rows` rows of a silo, for the most frequent one; and for these
-        two, and indicators, on a column partition.
+        is that of `min_rows` rows of a silo, for the most frequent one.
 
     Notes
     -----
@@ -263,8 +365,12 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
     where a single cell of its own is missing (`min_own_cells`), and refuses rows with
     the indicator of fewer than `min_rows_per_class` cells. Never released: a row, which
     cells are missing, or any silo's own count or sum.
-    On a column partition nothing is released: each silo keeps the statistics of its own
-    columns, and `transform` uses them there.
+
+    On a column partition nothing is released without indicators: each silo keeps the
+    statistics of its own columns, and `transform` uses them there. There a silo's
+    median or most frequent value is a cell, often of one person, and no silo shows it.
+    With indicators each silo discloses which of its columns get one, for their number
+    is public, and refuses those of fewer than `min_rows_per_class` missing cells.
 
     A column without a value in any silo has no mean or median. scikit-learn drops it
     with a warning; here it is a `DataError`, because later steps and the silos' owners
@@ -281,6 +387,10 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         frequent values are equal with ``min_rows=1``; otherwise medians up to the
         widths of the brackets, and most frequent values where they are `certain_`. Of
         equally frequent values both take the smallest.
+
+    References
+    ----------
+    Little and Rubin, Statistical analysis with missing data, 3rd edition, Wiley, 2019.
     """
 
     statistics_: Any = field(init=False)
@@ -334,15 +444,25 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
                 "Little RJA, Rubin DB. Statistical Analysis with Missing Data. 3rd "
                 "edition. Wiley, 2019.",
             ),
+            apart_from=(
+                interpolated("medians", self) if self.strategy == "median" else ""
+            ),
         )
 
     def _fit(self, federation: Federation, y: Any) -> None:
         check_choice("strategy", self.strategy, STRATEGIES)
         if self.strategy in ("mean", "median") and federation.categorical:
+            one = len(federation.categorical) == 1
+            instead = (
+                'Choose strategy="most_frequent" or "constant" for them, by a '
+                "ColumnTransformer."
+                if federation.partition == "rows"
+                else "Encode them first (unpooled.OneHotEncoder), or choose "
+                'strategy="most_frequent".'
+            )
             raise DataError(
-                f"{listing(federation.categorical)} hold categories, which have no "
-                f'{self.strategy}. Choose strategy="most_frequent" or "constant" for '
-                f"them, by a ColumnTransformer."
+                f"{listing(federation.categorical)} {'holds' if one else 'hold'} "
+                f"categories, which have no {self.strategy}. {instead}"
             )
         if federation.partition == "columns":
             self._fit_own(federation)
@@ -364,10 +484,12 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
     def _fit_own(self, federation: Federation) -> None:
         """Fit on a column partition, where each silo keeps what fills its columns."""
         if self.add_indicator:
+            self._find_own_missing(federation)
+        if self.strategy == "constant" and federation.categorical:
             raise DataError(
-                "On a column partition add_indicator is not available: which columns "
-                "get an indicator follows from counts of missing cells over all silos, "
-                "and each column is at one silo. Leave it out."
+                'On a column partition strategy="constant" fills columns of numbers. '
+                "Encode columns of categories first (unpooled.OneHotEncoder), in which "
+                "missing cells are a category."
             )
         if self.strategy == "constant":
             self.statistics_ = np.full(federation.n_features, self._constant())
@@ -375,10 +497,17 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
             federation.keep(own_observed)
             federation.keep(own_statistics, keep_empty=self.keep_empty_features)
         else:
-            raise DataError(
-                f"On a column partition strategy={self.strategy!r} is not offered: it "
-                f'is a cell of the silo\'s own column. Choose "mean".'
-            )
+            step = own_medians if self.strategy == "median" else own_modes
+            federation.keep(step, keep_empty=self.keep_empty_features)
+
+    def _find_own_missing(self, federation: Federation) -> None:
+        """Find the columns that have an indicator, of each silo's own."""
+        federation.keep(own_missing)
+        shown = federation.collect(shown_lacks)
+        lacks = [shown[party]["lacks"] for party in federation.parties]
+        self.indicator_features_ = np.flatnonzero(np.concatenate(lacks))
+        if federation.coordinator.planned:
+            federation.coordinator.notes.append(_PLANNED)
 
     def _fit_modes(self, federation: Federation) -> None:
         found = most_frequent(federation, check_least(self.min_rows))
@@ -400,10 +529,7 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         """Find the columns that have an indicator, and how many cells each lacks."""
         missing = np.rint(federation.sum(local_missing)["missing"]).astype(np.int64)
         if federation.coordinator.planned:
-            federation.coordinator.notes.append(
-                "Which columns lack cells depends on the data; the plan has an "
-                "indicator for each column."
-            )
+            federation.coordinator.notes.append(_PLANNED)
             missing = np.full(len(missing), max(federation.coordinator.n_rows // 2, 1))
         self.indicator_features_ = np.flatnonzero(missing)
         self.n_missing_ = missing
@@ -441,6 +567,11 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
             )
 
     def _gather(self, federation: Federation) -> None:
+        if self.strategy != "mean":
+            raise DataError(
+                f"The {filling_name(self.strategy)}s of a silo's own columns are cells "
+                f"of its people, often of one: no silo shows them."
+            )
         shown = federation.collect(shown_statistics, kept_of=self.kept_)
         parts = [shown[party]["statistics"] for party in federation.parties]
         self.statistics_ = np.concatenate(parts)
@@ -475,7 +606,10 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
             The names in `fit`.
         """
         names = super().get_feature_names_out(input_features)
-        made = [_INDICATOR + str(names[j]) for j in self._indicators().tolist()]
+        if "kept_" in vars(self):
+            pairs = widened_columns("indicators", names.tolist(), self._lacks())
+            return np.array([name for name, _ in pairs], dtype=object)
+        made = [INDICATOR + str(names[j]) for j in self._indicators().tolist()]
         return np.array([*names, *made], dtype=object) if made else names
 
     def transform(self, X: Any) -> Any:
@@ -500,14 +634,17 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
 
     def _view(self, view: Federation) -> Federation:
         if view.partition == "columns":
+            if len(self._indicators()):
+                lacks = self._lacks()
+                view = view.widen(own_indicated, lacks, kept_of=self.kept_)
             if self.strategy == "constant":
                 return view.derive(filled, None, value=self._constant())
-            return view.derive(own_imputed, kept_of=self.kept_)
+            return view.derive(_OWN[self.strategy], kept_of=self.kept_)
         codes, names = codes_of(self.statistics_)
         if len(places := self._indicators()):
             own = view.feature_names
             lacking = [own[j] for j in places.tolist()]
-            made = [_INDICATOR + name for name in lacking]
+            made = [INDICATOR + name for name in lacking]
             missing = self.n_missing_[places].astype(float)
             view = view.with_derived(indicated, lacking, made, missing=missing)
             # Indicators have no missing cells, whatever would fill them.
@@ -520,6 +657,11 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
             return view.derive(step, columns, statistics=codes, names=names)
         step = imputed_medians if self.strategy == "median" else imputed
         return view.derive(step, columns, statistics=codes)
+
+    def _lacks(self) -> list[int]:
+        """Return 1 for each column that has an indicator, otherwise 0."""
+        places = set(self._indicators().tolist())
+        return [int(j in places) for j in range(self.n_features_in_)]
 
     def _indicators(self) -> Int[Array, " q"]:
         return vars(self).get("indicator_features_", np.zeros(0, np.int64))
@@ -575,6 +717,23 @@ def _statistics(values: Sequence[Any]) -> Array:
 def _filled(X: Float[Array, "n p"], values: Float[Array, " p"]) -> Float[Array, "n p"]:
     missing = np.isnan(X)
     return np.where(missing, values, X) if missing.any() else X
+
+
+def _own_filled(X: Float[Array, "n q"], kept: Any) -> Float[Array, "n q"]:
+    """Fill a silo's own columns; indicators that stand beside them lack no cell."""
+    values = kept["statistics"]
+    if X.shape[1] > len(values):
+        values = np.repeat(values, 1 + kept["lacks"].astype(np.int64))
+    return _filled(X, values)
+
+
+def _none_empty(X: Float[Array, "N p"], keep_empty: bool) -> Float[Array, "N p"]:
+    """Return a silo's own columns, 0 in those without a value where they are kept."""
+    check_finite(X)
+    empty = np.isnan(X).all(axis=0)
+    if empty.any() and not keep_empty:
+        raise DataError("A column has no value to fill it with.", rule="empty_column")
+    return np.where(empty, 0.0, X)
 
 
 def _means(count: Array, total: Float[Array, " p"]) -> Float[Array, " p"]:

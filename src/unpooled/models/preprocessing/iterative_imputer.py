@@ -27,20 +27,6 @@ Which cells are missing never leaves a silo, and neither do sums over the rows t
 the same cells. But they are what the changes from sweep to sweep are made of: where few
 rows of a silo lack the same cells, the silo fills them with the means, once and for all
 (`unpooled.party.rules.imputed_rows`).
-
-References
-----------
-Buck, A method of estimation of missing values in multivariate data suitable for use
-with an electronic computer, JRSS B 22 (1960): conditional means, not iterated.
-
-van Buuren and Groothuis-Oudshoorn, mice: Multivariate imputation by chained equations
-in R, Journal of Statistical Software 45(3), 2011, section 2: the chain, there with
-draws.
-
-Hunter and Lange, A tutorial on MM algorithms, The American Statistician 58 (2004).
-
-Walker and Ni, Anderson acceleration for fixed-point iterations, SIAM Journal on
-Numerical Analysis 49 (2011): `unpooled.linalg.anderson`.
 """
 
 import warnings
@@ -386,6 +372,20 @@ class IterativeImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         ``estimator=LinearRegression(), tol=0`` and ``updates="column"``. Its limit for
         collinear columns depends on their units, this one's does not.
     unpooled.SimpleImputer : fills with a statistic of the column.
+
+    References
+    ----------
+    Buck, A method of estimation of missing values in multivariate data suitable for use
+    with an electronic computer, JRSS B 22 (1960): conditional means, not iterated.
+
+    van Buuren and Groothuis-Oudshoorn, mice: Multivariate imputation by chained
+    equations in R, Journal of Statistical Software 45(3), 2011, section 2: the chain,
+    there with draws.
+
+    Hunter and Lange, A tutorial on MM algorithms, The American Statistician 58 (2004).
+
+    Walker and Ni, Anderson acceleration for fixed-point iterations, SIAM Journal on
+    Numerical Analysis 49 (2011): `unpooled.linalg.anderson`.
     """
 
     statistics_: Float[Array, " p"] = field(init=False)

@@ -7,7 +7,7 @@ import numpy as np
 
 from unpooled.results.exhibits import Column, Exhibit
 from unpooled.results.fitted_attributes import by_column
-from unpooled.results.formats import counted
+from unpooled.results.formats import counted, number
 
 if TYPE_CHECKING:
     from unpooled.models.preprocessing.iterative_imputer import IterativeImputer
@@ -63,6 +63,6 @@ def _moved(model: "IterativeImputer") -> str:
         else ("a standardised coefficient")
     )
     return (
-        f"The last sweep changed {what} by at most {model.change_:.2g}; more sweeps "
-        f"would change less."
+        f"The last sweep changed {what} by at most {number(model.change_, 2)}; more "
+        f"sweeps would change less."
     )

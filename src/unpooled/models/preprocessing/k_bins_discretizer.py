@@ -5,7 +5,8 @@
     transform   x ↦ the number of its bin, or a 0/1 column for each bin, in each silo
 
 Rows between two edges that lie close together are few, so a silo answers about a column
-for one set of edges in each version of its table (`one_setting`).
+for one set of edges in each version of its table (`one_setting`). On a column partition
+each silo finds the edges of its own columns, counts their rows, and keeps both.
 """
 
 from dataclasses import KW_ONLY, dataclass, field
@@ -23,14 +24,23 @@ from unpooled.models.base import FederatedEstimator, input_names
 from unpooled.models.description.bins import EDGES, bin_numbers, cuts_of, ends_of
 from unpooled.models.description.quantiles import (
     COMPARISONS,
+    OWN_CELLS,
     STEPS,
     inward_values,
 )
 from unpooled.models.moments import complete
 from unpooled.models.parameter_checks import check_choice, whole_number
 from unpooled.models.preprocessing.preprocessing_results import discretizer_exhibits
-from unpooled.protocol.step import derived, public, release, summed
-from unpooled.results.citations import Citation
+from unpooled.protocol.step import (
+    derived,
+    disclosed,
+    kept,
+    public,
+    release,
+    stays,
+    summed,
+)
+from unpooled.results.citations import Citation, interpolated
 
 _ENCODINGS = ("onehot-dense", "ordinal")
 _STRATEGIES = ("quantile", "uniform")
@@ -93,6 +103,81 @@ def in_bins(
     return _indicators(complete(X), edges, cuts, len(count))
 
 
+@kept(
+    by="party",
+    takes={"n_bins": "size k"},
+    edges=stays("k p", meaning="the lowest value of each bin of the silo's columns"),
+    cuts=stays("k p", meaning="1 where a bin begins that another one stands before"),
+    count=stays(
+        "k p", counts="classes", meaning="how many rows each bin of its columns has"
+    ),
+    bins=stays("p", meaning="how many bins each of its columns has; 0 if not shown"),
+    settings=("shown",),
+)
+def own_bins(
+    X: Float[Array, "N p"], *, n_bins: int, strategy: str, shown: int | bool
+) -> dict[str, Any]:
+    """Return edges and counts of the silo's own columns, which nobody else sees.
+
+    How many bins a column has is `shown` for one number of them: where quantiles
+    coincide, those for several numbers would tell how many rows have a value.
+    """
+    complete(X)
+    if shown is not False and (isinstance(shown, bool) or shown != n_bins):
+        raise DataError("Bins are shown for their number.", rule="arguments")
+    found = np.linspace(X.min(axis=0), X.max(axis=0), n_bins + 1)
+    if strategy == "quantile":
+        found = np.quantile(X, np.linspace(0.0, 1.0, n_bins + 1), axis=0)
+    edges, cuts = cuts_of([_edges_of(own, strategy) for own in found.T], n_bins - 1)
+    numbers = bin_numbers(X, edges, cuts)
+    # No edge stands before the first bin.
+    first = np.zeros((1, X.shape[1]))
+    return {
+        "edges": np.vstack([found[:1], edges]),
+        "cuts": np.vstack([first, cuts]),
+        "count": np.array([(numbers == b).sum(axis=0) for b in range(n_bins)], float),
+        "bins": (1.0 + cuts.sum(axis=0)) * (shown is not False),
+    }
+
+
+@disclosed(
+    bins=release(
+        "p",
+        meaning="how many columns each of the silo's columns becomes, one for each bin",
+        counts="columns",
+    )
+)
+def shown_bins(kept: Any) -> dict[str, Any]:
+    """Return how many columns are made of each of the silo's own."""
+    return {"bins": kept["bins"]}
+
+
+@derived(
+    fitted_by=("k_bins_discretizer.own_bins",),
+    by_column=True,
+    by_cells=True,
+    settings=("edges", "cuts"),
+)
+def own_binned(X: Float[Array, "n p"], kept: Any) -> Float[Array, "n p"]:
+    """Return the number of each cell's bin, from 0; NaN stay NaN."""
+    return np.where(np.isnan(X), X, bin_numbers(X, kept["edges"], kept["cuts"]))
+
+
+@derived(
+    fitted_by=("k_bins_discretizer.own_bins",),
+    by_column=True,
+    by_cells=True,
+    settings=("edges", "cuts"),
+    widens="bins",
+)
+def own_in_bins(X: Float[Array, "n p"], kept: Any) -> Float[Array, "n q"]:
+    """Return a column of zeros and ones for each bin of a silo's own columns."""
+    numbers = bin_numbers(complete(X), kept["edges"], kept["cuts"])
+    pairs = zip(numbers.T, kept["bins"].tolist(), strict=True)
+    parts = [(own[:, None] == np.arange(n)).astype(float) for own, n in pairs]
+    return np.hstack(parts)
+
+
 @final
 @dataclass(eq=False, repr=False)
 class KBinsDiscretizer(TransformerMixin, FederatedEstimator):
@@ -126,7 +211,8 @@ class KBinsDiscretizer(TransformerMixin, FederatedEstimator):
     ----------
     bin_edges_ : list of (n_bins_ + 1,) array
         Edges of each column, ascending. A row below the first or above the last is in
-        the first or the last bin. Those of a column with a single bin are infinite.
+        the first or the last bin. Those of a column with a single bin are infinite. On
+        a column partition the silos keep them, and the two below.
     n_bins_ : (p,) array of int
         Number of bins of each column: fewer than `n_bins` where quantiles coincide.
     bin_counts_ : list of (n_bins_,) array of int
@@ -144,9 +230,16 @@ class KBinsDiscretizer(TransformerMixin, FederatedEstimator):
 
     Notes
     -----
-    Released, as totals only: the quantiles, with the widths of their brackets, and what
-    `Quantiles` says (nothing of it with `ranges`); the number of rows in each bin.
-    Never released: a row, a minimum or maximum, or any silo's own count.
+    On a column partition each silo keeps the edges of its own columns, which it shows
+    nobody, and `transform` uses them there. Nothing is released with "ordinal";
+    otherwise each silo discloses how many bins its columns have, which is the number of
+    columns that it makes. Edges are quantiles, or stand between minimum and maximum,
+    exactly, so that `min_rows`, `decimals` and `comparison` change nothing; a silo
+    still refuses bins of few rows.
+
+    Released on rows, as totals only: the quantiles, with the widths of their brackets,
+    and what `Quantiles` says (nothing of it with `ranges`); the number of rows in each
+    bin. Never released: a row, a minimum or maximum, or any silo's own count.
 
     A silo refuses where a single row of its own is in a bin (`min_own_cells`), and
     refuses rows in bins of fewer than `min_rows_per_class` of its policy over all
@@ -154,15 +247,24 @@ class KBinsDiscretizer(TransformerMixin, FederatedEstimator):
 
     A silo answers about a column for one set of edges in each version of its table,
     over all studies (`one_setting`): two would give the sums of the few rows between
-    two edges. So bins are fitted on all rows, before folds.
+    two edges. So bins are fitted on all rows, before folds, and a column is cut into
+    bins or mapped by its quantiles (`QuantileTransformer`), not both.
 
     See Also
     --------
     sklearn.preprocessing.KBinsDiscretizer : its twin on pooled rows, with
         ``quantile_method="linear"`` and ``subsample=None``, to which it is equal with
-        ``min_rows=1``.
+        ``min_rows=1`` and on columns.
+
+    References
+    ----------
+    Dougherty, Kohavi and Sahami, Supervised and unsupervised discretization of
+    continuous features, ICML 1995.
     """
 
+    _partitions = ("rows", "columns")
+    _gives_views = ("rows", "columns")
+    _kept_by_silos = ("bin_edges_", "n_bins_", "bin_counts_")
     _ways = MappingProxyType({"comparison": COMPARISONS})
     _steps = STEPS
     bin_edges_: list[Array] = field(init=False)
@@ -191,12 +293,18 @@ class KBinsDiscretizer(TransformerMixin, FederatedEstimator):
                 "Dougherty J, Kohavi R, Sahami M. Supervised and unsupervised "
                 "discretization of continuous features. ICML 1995; 194-202.",
             ),
+            apart_from=(
+                interpolated("quantiles", self) if self.strategy == "quantile" else ""
+            ),
         )
 
     def _fit(self, federation: Federation, y: Any) -> None:
         k = whole_number("n_bins", self.n_bins, 2)
         check_choice("encode", self.encode, _ENCODINGS)
         check_choice("strategy", self.strategy, _STRATEGIES)
+        if federation.partition == "columns":
+            self._fit_own(federation, k)
+            return
         planned = federation.coordinator.planned
         found = self._found(federation)
         if planned:
@@ -211,6 +319,32 @@ class KBinsDiscretizer(TransformerMixin, FederatedEstimator):
         if planned:
             count = np.full(n_all, max(federation.coordinator.n_rows // k, 1))
         self.bin_counts_ = np.split(count, np.cumsum(self.n_bins_)[:-1])
+
+    def _fit_own(self, federation: Federation, k: int) -> None:
+        """Fit on a column partition, where each silo cuts its own columns."""
+        if self.ranges is not None:
+            raise DataError(
+                "On a column partition each silo cuts its own columns between their "
+                "minimum and maximum. Leave ranges out."
+            )
+        ordinal = self.encode == "ordinal"
+        shown = False if ordinal else k
+        federation.keep(own_bins, n_bins=k, strategy=self.strategy, shown=shown)
+        if ordinal:
+            return
+        found = federation.collect(shown_bins)
+        bins = np.concatenate([found[party]["bins"] for party in federation.parties])
+        if federation.coordinator.planned:
+            bins = np.full(federation.n_features, k)
+        self.n_bins_ = np.rint(bins).astype(np.int64)
+
+    @classmethod
+    def kept_by_silos(cls) -> tuple[str, ...]:
+        """Return no attribute: what silos keep they show nobody."""
+        return ()
+
+    def _gather(self, federation: Federation) -> None:
+        raise DataError(OWN_CELLS)
 
     def _found(self, federation: Federation) -> Float[Array, "l p"]:
         """Return the edges of each column, before narrow bins are left out."""
@@ -261,6 +395,11 @@ class KBinsDiscretizer(TransformerMixin, FederatedEstimator):
             For a federation the result is a view of it: each silo bins its own rows
             when they are read, and nothing is released.
         """
+        if isinstance(X, Federation) and X.partition == "columns":
+            view, kept_of = self._check_view(X), self.kept_
+            if self.encode == "ordinal":
+                return view.derive(own_binned, kept_of=kept_of)
+            return view.widen(own_in_bins, self.n_bins_.tolist(), kept_of=kept_of)
         check_is_fitted(self)
         edges, cuts = self._cuts()
         count = np.concatenate(self.bin_counts_).astype(float)

@@ -8,6 +8,7 @@ A category of which all silos together have few rows is merged into the group of
 ones before a column is made of it.
 """
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, final
@@ -34,8 +35,20 @@ from unpooled.models.preprocessing.category_groups import (
     grouped,
     groups_of_cells,
 )
-from unpooled.models.preprocessing.encoder_results import encoder_exhibits
+from unpooled.models.preprocessing.encoder_results import (
+    encoder_exhibits,
+    own_encoder_exhibits,
+)
+from unpooled.models.preprocessing.own_categories import (
+    OWN_NAMES,
+    fit_own_categories,
+    own_categories,
+    own_groups,
+    own_numbers,
+    shown_made,
+)
 from unpooled.protocol.step import derived, public
+from unpooled.protocol.widened_columns import widened_columns
 from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Exhibit
 
@@ -70,6 +83,19 @@ def one_hot(
     return made[:, :width]
 
 
+@derived(fitted_by=("one_hot_encoder.own_categories",), by_column=True, widens="groups")
+def own_one_hot(
+    cells: Float[Array, "n p"], kept: Any, *, drop: Any
+) -> Float[Array, "n q"]:
+    """Return a column for each group of a silo's categories, and its own numbers."""
+    numbers = own_numbers(cells, kept, drop, numbered=False)
+    parts = list[Float[Array, "n _"]]()
+    for j, n in enumerate(kept["made"].tolist()):
+        own = numbers[:, j, None] == np.arange(1, n + 1)
+        parts.append(cells[:, j, None] if n < 0 else own.astype(float))
+    return np.hstack(parts)
+
+
 class CategoryEncoder(TransformerMixin, FederatedEstimator):
     """Base of encoders: the categories of each column over all silos.
 
@@ -83,6 +109,8 @@ class CategoryEncoder(TransformerMixin, FederatedEstimator):
         Number of rows of each name.
     n_other_, n_missing_ : (p,) arrays of int
         Number of rows whose name too few rows of their silo have, and without a name.
+    n_made_ : (p,) array of int
+        On a column partition alone; see the encoders.
     """
 
     min_frequency: Any
@@ -91,15 +119,42 @@ class CategoryEncoder(TransformerMixin, FederatedEstimator):
     counts_: list[Array]
     n_other_: Int[Array, " p"]
     n_missing_: Int[Array, " p"]
+    n_made_: Int[Array, " p"]
 
+    _partitions = ("rows", "columns")
+    _gives_views = ("rows", "columns")
+    _kept_by_silos = (
+        "categories_",
+        "infrequent_categories_",
+        "counts_",
+        "n_other_",
+        "n_missing_",
+    )
     _missing = True
     _reads_categories = True
-    _steps = (local_categories,)
+    _steps = (local_categories, own_groups, shown_made, own_categories)
     # Whether missing cells, where they are few, are in the group of rare names.
     _merges_missing = True
 
-    def _find_categories(self, federation: Federation) -> list[Groups]:
-        """Set the attributes that encoders have in common; return the groups."""
+    @classmethod
+    def kept_by_silos(cls) -> tuple[str, ...]:
+        """Return no attribute: what silos keep they show nobody."""
+        return ()
+
+    def _gather(self, federation: Federation) -> None:
+        raise DataError(OWN_NAMES)
+
+    def _find_own_categories(
+        self, federation: Federation, *, drop: Any = None, numbered: bool
+    ) -> None:
+        """Let each silo of a column partition find and keep its own categories."""
+        self._check_frequency()
+        self.n_made_ = fit_own_categories(
+            federation, self.min_frequency, drop=drop, numbered=numbered
+        )
+        self._note_plan(federation)
+
+    def _check_frequency(self) -> None:
         given = self.min_frequency
         whole = isinstance(given, int | np.integer) and not isinstance(given, bool)
         share = isinstance(given, float) and 0 < given < 1
@@ -108,13 +163,20 @@ class CategoryEncoder(TransformerMixin, FederatedEstimator):
                 f"min_frequency={given!r}; give a number of rows of at least 1, a "
                 f"share of them between 0 and 1, or None."
             )
-        found = agreed_categories(federation)
+
+    def _note_plan(self, federation: Federation) -> None:
         if federation.coordinator.planned:
             federation.coordinator.narrow()
             federation.coordinator.notes.append(
                 f"How many categories {type(self).__name__} finds depends on the data; "
                 f"the plan has four for each column."
             )
+
+    def _find_categories(self, federation: Federation) -> list[Groups]:
+        """Set the attributes that encoders have in common; return the groups."""
+        self._check_frequency()
+        found = agreed_categories(federation)
+        self._note_plan(federation)
         self.categories_ = [np.array(one.names, dtype=object) for one in found]
         self.counts_ = [one.counts for one in found]
         self.n_other_ = np.array([one.n_other for one in found])
@@ -150,17 +212,30 @@ class CategoryEncoder(TransformerMixin, FederatedEstimator):
         ]
         return dict(code_arguments(groups, codes))
 
-    def _codes_of_rows(self, X: Any, *, strict: bool) -> Float[Array, "n p"]:
-        """Return the codes of rows at hand, checked against the fitted columns."""
+    def _codes_of_rows(
+        self, X: Any, *, strict: bool = False, warned: bool = False
+    ) -> Float[Array, "n p"]:
+        """Return the codes of rows at hand, checked against the fitted columns.
+
+        Of names that nobody had in the fit `strict` makes an error, `warned` a warning.
+        """
         rows = self._check_objects(X)
-        known_names = self.categories_ if strict else list[Array]()
+        known_names = self.categories_ if strict or warned else list[Array]()
         for j, names in enumerate(known_names):
             cells = {category_name(cell) for cell in rows[:, j].tolist()}
             allowed = {*names, *([None] if self.n_missing_[j] else [])}
             if unknown := cells - allowed:
-                raise ValueError(
+                found = (
                     f"Found unknown categories {sorted(map(str, unknown))} in column "
                     f"{j} during transform."
+                )
+                if strict:
+                    raise ValueError(found)
+                warnings.warn(
+                    f"{found} They are encoded as the infrequent ones where there are "
+                    f"any, and otherwise as zeros, as the category that was dropped "
+                    f"is (`drop`).",
+                    stacklevel=4,
                 )
         return np.column_stack([coded(column) for column in rows.T])
 
@@ -205,14 +280,34 @@ class OneHotEncoder(CategoryEncoder):
         p, the number of columns seen in `fit`.
     feature_names_in_ : (p,) array of str
         Names of the columns, where the silos' tables have names.
+    n_made_ : (p,) array of int
+        On a column partition alone: how many columns each column becomes, -1 where it
+        holds numbers. The silos keep their categories, and the attributes before
+        `n_features_in_` but for `drop_idx_`.
+
+    Raises
+    ------
+    DataError
+        For columns of numbers, for one with more categories than are agreed on, and
+        where no column is left after `drop`. On a column partition, where no silo has a
+        column of categories, for folds, and for other `handle_unknown`.
 
     Notes
     -----
-    Released, as totals only: the names of each column's categories and how many rows of
-    all silos have each, also of those that are then merged; how many rows have none,
-    and how many a name that too few rows of their silo have (`min_own_cells`). Such a
-    name is not released, nor which silo has a name. Never released: a row, or any
-    silo's own count.
+    On a column partition each silo encodes its own columns of categories, in their
+    places, and leaves its columns of numbers as they are. Disclosed: how many columns
+    each column becomes, which is the number of its groups. Never released: a row, a
+    name of a category, or how many rows have one. Others see the columns as sex_1,
+    sex_2, ...: numbers in the order of the names, which the silo has in its own
+    results. A silo refuses groups of few of its rows (`min_rows_per_class`), and
+    answers about one `min_frequency` (`one_setting`): two would tell how many rows a
+    category has.
+
+    Released on rows, as totals only: the names of each column's categories and how many
+    rows of all silos have each, also of those that are then merged; how many rows have
+    none, and how many a name that too few rows of their silo have (`min_own_cells`).
+    Such a name is not released, nor which silo has a name. Never released: a row, or
+    any silo's own count.
 
     The result differs from scikit-learn's on the pooled rows in two ways. A name that a
     single row of a silo has counts as infrequent there. And where infrequent ones have
@@ -221,6 +316,11 @@ class OneHotEncoder(CategoryEncoder):
     See Also
     --------
     sklearn.preprocessing.OneHotEncoder : its twin on pooled rows.
+
+    References
+    ----------
+    Goodrich and Mitzenmacher, Invertible Bloom lookup tables, Allerton 2011: how the
+    silos agree on the names.
     """
 
     drop_idx_: Int[Array, " p"] | None = field(init=False)
@@ -231,9 +331,19 @@ class OneHotEncoder(CategoryEncoder):
     handle_unknown: Any = "infrequent_if_exist"
 
     def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        return encoder_exhibits(self._groups(), columns)
+        if "n_made_" in vars(self):
+            return own_encoder_exhibits(self.n_made_, columns, "columns")
+        dropped = None if self.drop_idx_ is None else self.drop_idx_.tolist()
+        return encoder_exhibits(self._groups(), columns, dropped=dropped)
 
     def _citation(self) -> Citation:
+        if "n_made_" in vars(self):
+            return Citation(
+                f"Each organisation encoded the categories of its own columns as "
+                f"indicator variables, those of fewer than {self.min_frequency} rows "
+                f"as one.",
+                (),
+            )
         return Citation(
             f"Categories were encoded as indicator variables, those of fewer than "
             f"{self.min_frequency} rows of all silos as one.",
@@ -246,6 +356,15 @@ class OneHotEncoder(CategoryEncoder):
     def _fit(self, federation: Federation, y: Any) -> None:
         check_choice("drop", self.drop, (None, "first", "if_binary"))
         check_choice("handle_unknown", self.handle_unknown, _UNKNOWN)
+        if federation.partition == "columns":
+            if self.handle_unknown != "infrequent_if_exist":
+                raise DataError(
+                    f"On a column partition each silo counts names that it did not "
+                    f"have as infrequent, where it has such: leave out handle_unknown="
+                    f'"{self.handle_unknown}".'
+                )
+            self._find_own_categories(federation, drop=self.drop, numbered=False)
+            return
         groups = self._find_categories(federation)
         first = {None: [], "first": [1], "if_binary": [2]}[self.drop]
         dropped = [
@@ -262,7 +381,11 @@ class OneHotEncoder(CategoryEncoder):
             The names in `fit`; x0, x1, ... where the tables have none.
         """
         check_is_fitted(self)
-        names, n = input_names(self, input_features), len(self.categories_)
+        names = input_names(self, input_features)
+        if "n_made_" in vars(self):
+            pairs = widened_columns("groups", names, self.n_made_.tolist())
+            return np.array([name for name, _ in pairs], dtype=object)
+        n = len(self.categories_)
         if len(names) != n:
             raise ValueError(f"input_features has {len(names)} names; give {n}.")
         made = [
@@ -285,8 +408,17 @@ class OneHotEncoder(CategoryEncoder):
         ------
         ValueError
             For unknown names in rows at hand, with ``handle_unknown="error"``.
+
+        Warns
+        -----
+        UserWarning
+            For unknown names in rows at hand, where a category was dropped.
         """
         check_is_fitted(self)
+        if isinstance(X, Federation) and X.partition == "columns":
+            view = self._check_view(X)
+            made, kept_of = self.n_made_.tolist(), self.kept_
+            return view.widen(own_one_hot, made, kept_of=kept_of, drop=self.drop)
         arguments, place = self._arguments()
         width = int((place >= 0).sum())
         arguments |= {"place": place, "width": width}
@@ -295,7 +427,9 @@ class OneHotEncoder(CategoryEncoder):
             names = list(self.get_feature_names_out(view.feature_names))
             return view.derive(one_hot, names, **arguments)
         strict = self.handle_unknown == "error"
-        return one_hot(self._codes_of_rows(X, strict=strict), **arguments)
+        # As scikit-learn: where a category was dropped, zeros are no other than it.
+        codes = self._codes_of_rows(X, strict=strict, warned=self.drop is not None)
+        return one_hot(codes, **arguments)
 
     def _arguments(self) -> tuple[dict[str, Any], Int[Array, " c"]]:
         groups = self._groups()

@@ -30,6 +30,7 @@ from unpooled.errors import ConvergenceError, DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.root_search import SignSearch
 from unpooled.linalg.yeo_johnson import Reference
+from unpooled.models.moments import check_finite
 from unpooled.protocol.step import release, summed
 
 _NUMBERS = ("centre", "spread", "lo", "hi")
@@ -270,12 +271,3 @@ class Progress:
             lam = float(root) / float(self.columns.spread[j])
             lambdas[j] = self.columns.reference(j).mirrored(lam)
         return lambdas
-
-
-def check_finite(X: Float[Array, "n p"]) -> None:
-    """Refuse infinite cells; missing ones are fine."""
-    if np.isinf(X).any():
-        raise DataError(
-            "Input X contains infinity; missing values may be NaN.",
-            rule="infinite_values",
-        )

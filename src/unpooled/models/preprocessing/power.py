@@ -33,7 +33,7 @@ from unpooled.linalg.yeo_johnson import (
     transform,
     units,
 )
-from unpooled.models.base import FederatedEstimator
+from unpooled.models.base import FederatedEstimator, input_names
 from unpooled.models.moments import OBSERVED
 from unpooled.models.parameter_checks import check_choice
 from unpooled.models.preprocessing import (
@@ -297,6 +297,11 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
     sklearn.preprocessing.PowerTransformer : its twin on pooled rows, method
         "yeo-johnson". It stops at the first digits of λ where rows are far from zero
         relative to their standard deviation; this one does not.
+
+    References
+    ----------
+    Yeo and Johnson, A new family of power transformations to improve normality or
+    symmetry, Biometrika 87 (2000).
     """
 
     _missing = True
@@ -319,6 +324,12 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
     allow_coordinator_party: bool = False
     reference: Any = None
     skewness: bool = False
+
+    def _units(self) -> Mapping[str, str]:
+        unit = "units of their Yeo-Johnson transforms"
+        if self.standardize:
+            unit = "standard deviations of their Yeo-Johnson transforms"
+        return dict.fromkeys(input_names(self), unit)
 
     def _citation(self) -> Citation:
         how = {

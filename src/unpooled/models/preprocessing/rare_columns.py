@@ -87,6 +87,11 @@ class RareColumns(TransformerMixin, FederatedEstimator):
     feature_names_in_ : (p,) array of str
         Names of the columns, where the silos' tables have names.
 
+    Raises
+    ------
+    DataError
+        Where no column would be kept.
+
     Notes
     -----
     Released, as totals only: for each column the number of observed cells, their sum,

@@ -2,8 +2,11 @@
 
 quantiles   by counts, in secret or with noise: `unpooled.models.description.quantiles`
 transform   x ↦ (x - median) / (upper - lower quantile), in each silo
+
+On a column partition each silo finds the quantiles of its own columns and keeps them.
 """
 
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, final
@@ -16,17 +19,19 @@ from sklearn.utils.validation import check_is_fitted
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.models.base import FederatedEstimator
+from unpooled.models.base import FederatedEstimator, input_names
 from unpooled.models.description import private_quantiles
 from unpooled.models.description.quantiles import (
     COMPARISONS,
+    OWN_CELLS,
     STEPS,
     column_values,
 )
+from unpooled.models.moments import check_finite
 from unpooled.models.preprocessing.preprocessing_results import robust_scaler_exhibits
 from unpooled.models.preprocessing.private_moments import privately_standardised
-from unpooled.protocol.step import derived, public
-from unpooled.results.citations import Citation
+from unpooled.protocol.step import derived, kept, public, stays
+from unpooled.results.citations import Citation, interpolated
 
 # Quantile ranges below this many of the largest number's last digits are none.
 _ROUNDING = 10.0 * float(np.finfo(float).eps)
@@ -45,6 +50,40 @@ def about_medians(
 ) -> Float[Array, "n p"]:
     """Return the rows minus the median, divided by the scale; NaN stay NaN."""
     return (X - center) / scale
+
+
+@kept(
+    by="party",
+    center=stays("p", meaning="the median of each of the silo's columns"),
+    scale=stays("p", meaning="the range between two quantiles of each of them"),
+)
+def own_location(X: Float[Array, "N p"], *, low: float, high: float) -> dict[str, Any]:
+    """Return medians and ranges of the silo's own columns, which nobody else sees."""
+    check_finite(X)
+    if np.isnan(X).all(axis=0).any():
+        raise DataError(
+            "A column has no value to take a median of.", rule="empty_column"
+        )
+    found = np.nanquantile(X, [0.5, low, high], axis=0)
+    return {"center": found[0], "scale": _scale(found)}
+
+
+@derived(by_column=True, affine=True, by_cells=True)
+def own_about_medians(
+    X: Float[Array, "n p"], kept: Any, *, centred: bool, unit: float
+) -> Float[Array, "n p"]:
+    """Return the rows by the kept medians and ranges; NaN stay NaN.
+
+    `unit` is what ranges are divided by; 0 leaves the columns' own units.
+    """
+    center = kept["center"] if centred else 0.0
+    return (X - center) / (kept["scale"] / unit if unit else 1.0)
+
+
+def _scale(found: Float[Array, "r p"]) -> Float[Array, " p"]:
+    """Return the ranges between the last two quantiles, 1 for those that are 0."""
+    scale = _between(found)
+    return np.where(scale < _ROUNDING, 1.0, scale)
 
 
 def _between(found: Float[Array, "r p"]) -> Float[Array, " p"]:
@@ -83,7 +122,8 @@ class RobustScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
     Attributes
     ----------
     center_ : (p,) array or None
-        Medians; None without `with_centering`.
+        Medians; None without `with_centering`. On a column partition the silos keep
+        them, and the ranges.
     scale_ : (p,) array or None
         Ranges, 1 for those that are 0; None without `with_scaling`. With `privacy` at
         least the width of the parts in which values were counted.
@@ -107,15 +147,27 @@ class RobustScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
     Released: the quantiles, with the widths of their brackets, and what `Quantiles`
     says. Never released: a row, or any silo's own count.
 
+    On a column partition nothing is released: each silo keeps the quantiles of its own
+    columns, which it shows nobody, and `transform` uses them there. They are the exact
+    ones, so that `min_rows`, `decimals` and `comparison` change nothing.
+
     Missing cells are left out, and stay missing in `transform`.
 
     See Also
     --------
     sklearn.preprocessing.RobustScaler : its twin on pooled rows, to which it is equal
-        with ``min_rows=1``; otherwise up to the widths of the brackets.
+        with ``min_rows=1`` and on columns; otherwise up to the widths of the brackets.
+
+    References
+    ----------
+    Hyndman and Fan, Sample quantiles in statistical packages, The American Statistician
+    50 (1996): definition 7.
     """
 
+    _partitions = ("rows", "columns")
+    _gives_views = ("rows", "columns")
     _missing = True
+    _kept_by_silos = ("center_", "scale_")
     _ways = MappingProxyType({"comparison": COMPARISONS})
     _steps = (*STEPS, private_quantiles)
     _computed = ("center_interval_",)
@@ -134,6 +186,17 @@ class RobustScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
     allow_coordinator_party: bool = False
     privacy: Any = None
 
+    def _units(self) -> Mapping[str, str]:
+        if not self.with_scaling:
+            return {}
+        low, high = self.quantile_range
+        unit = f"distances between their {low:g} % and {high:g} % quantiles"
+        if self.unit_variance:
+            unit = "standard deviations, estimated from their quantiles,"
+        elif (low, high) == (25.0, 75.0):
+            unit = "interquartile ranges"
+        return dict.fromkeys(input_names(self), unit)
+
     def _citation(self) -> Citation:
         done = ["centred at their medians"] * self.with_centering
         done += ["divided by quantile ranges"] * self.with_scaling
@@ -148,10 +211,19 @@ class RobustScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
                 "Hyndman RJ, Fan Y. Sample quantiles in statistical packages. The "
                 "American Statistician 1996; 50: 361-365.",
             ),
+            apart_from=interpolated("medians and quantile ranges", self),
         )
 
     def _fit(self, federation: Federation, y: Any) -> None:
         low, high = self._range()
+        if federation.partition == "columns":
+            if self.privacy is not None:
+                raise DataError(
+                    "A RobustScaler on a column partition releases nothing: each silo "
+                    "keeps the quantiles of its own columns. Leave privacy out."
+                )
+            federation.keep(own_location, low=low, high=high)
+            return
         wanted = [0.5] * bool(self.with_centering)
         wanted += [low, high] * bool(self.with_scaling)
         self.center_ = self.scale_ = None
@@ -160,8 +232,7 @@ class RobustScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         if self.privacy is None:
             found, _ = column_values(self, federation, np.array(wanted))
             self._check_known(found, federation)
-            scale = _between(found)
-            scale = np.where(scale < _ROUNDING, 1.0, scale)
+            scale = _scale(found)
         else:
             private = private_quantiles.private_quantiles(
                 self, federation, np.array(wanted)
@@ -173,10 +244,22 @@ class RobustScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         if self.with_centering:
             self.center_ = found[0]
         if self.with_scaling:
-            if self.unit_variance:
-                normal = scipy.stats.norm.ppf([low, high])
-                scale = scale / (normal[1] - normal[0])
-            self.scale_ = scale
+            self.scale_ = scale / self._unit(low, high)
+
+    def _unit(self, low: float, high: float) -> float:
+        """Return what ranges are divided by."""
+        if not self.unit_variance:
+            return 1.0
+        normal = scipy.stats.norm.ppf([low, high])
+        return float(normal[1] - normal[0])
+
+    @classmethod
+    def kept_by_silos(cls) -> tuple[str, ...]:
+        """Return no attribute: what silos keep they show nobody."""
+        return ()
+
+    def _gather(self, federation: Federation) -> None:
+        raise DataError(OWN_CELLS)
 
     def _check_known(self, found: Float[Array, "r p"], federation: Federation) -> None:
         unknown = np.isnan(found).any(axis=0)
@@ -208,6 +291,12 @@ class RobustScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
             For a federation the result is a view of it: each silo scales its own rows
             when they are read, and nothing is released.
         """
+        if isinstance(X, Federation) and X.partition == "columns":
+            unit = self._unit(*self._range()) if self.with_scaling else 0.0
+            centred = bool(self.with_centering)
+            return self._check_view(X).derive(
+                own_about_medians, kept_of=self.kept_, centred=centred, unit=unit
+            )
         check_is_fitted(self)
         p = self.n_features_in_
         center = np.zeros(p) if self.center_ is None else self.center_

@@ -12,6 +12,7 @@ is released. With `privacy` all moments come from one round, with noise:
 `unpooled.models.preprocessing.private_moments`.
 """
 
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, final
 
@@ -23,7 +24,7 @@ from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.moments import squared_deviations
-from unpooled.models.base import FederatedEstimator
+from unpooled.models.base import FederatedEstimator, input_names
 from unpooled.models.moments import (
     MEAN,
     OBSERVED,
@@ -159,10 +160,19 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
         Only with `privacy`: its parameters, the neighbouring relation ("neighbours"),
         the cost "rho", and the "total_rho" and "total_epsilon" of this fit together
         with the private transforms before it.
+    kept_ : str
+        Only on a column partition: study and view under which the silos keep the
+        moments of their columns.
     n_features_in_ : int
         p, the number of columns seen in `fit`.
     feature_names_in_ : (p,) array of str
         Names of the columns, where the silos' tables have names.
+
+    Raises
+    ------
+    DataError
+        Where no silo has a value, for an infinite cell, and with `privacy` on a column
+        partition.
 
     Notes
     -----
@@ -177,12 +187,17 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
 
     With `privacy` the totals are N, the sums and the sums of squares about a public
     centre, with noise. Rows are clipped before, and a row with a missing or infinite
-    cell counts as one at the centre: to leave it out of a count would disclose it. A
+    cell counts as one at the centre: to leave it out of a count would reveal it. A
     variance is at least the standard deviation of its noise.
 
     See Also
     --------
     sklearn.preprocessing.StandardScaler : its twin on pooled rows.
+
+    References
+    ----------
+    Chan, Golub and LeVeque, Algorithms for computing the sample variance: analysis and
+    recommendations, The American Statistician 37 (1983).
     """
 
     mean_: Float[Array, " p"] | None = field(init=False)
@@ -201,6 +216,10 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
     with_mean: bool = True
     with_std: bool = True
     privacy: Any = None
+
+    def _units(self) -> Mapping[str, str]:
+        unit = "standard deviations"
+        return dict.fromkeys(input_names(self), unit) if self.with_std else {}
 
     def _citation(self) -> Citation:
         done = ["centred at their means"] * self.with_mean

@@ -26,11 +26,10 @@ from unpooled.federation.federation import Federation
 from unpooled.linalg.moments import observed_sums, squared_deviations
 from unpooled.linalg.root_search import SignSearch, candidate
 from unpooled.linalg.yeo_johnson import log_size, slope, slope_sums
-from unpooled.models.moments import OBSERVED
+from unpooled.models.moments import OBSERVED, check_finite
 from unpooled.models.preprocessing.pooled_lambda import (
     Columns,
     Comparison,
-    check_finite,
     pooled_count,
 )
 from unpooled.protocol.step import public, release, summed

@@ -86,6 +86,21 @@ def shown_scores(
     return {"scores": (complete(X) - kept["mean"]) @ kept["weights"] / sizes}
 
 
+@disclosed(
+    by="party",
+    takes={"like": public("k", "the correlation of the scores of each pair")},
+    correlations=release(
+        "p k", meaning="the correlation of each of the silo's columns with its scores"
+    ),
+)
+def shown_structure(
+    X: Float[Array, "N p"], kept: Any, *, like: Float[Array, " k"]
+) -> dict[str, Any]:
+    """Disclose the correlations of the silo's columns with its scores."""
+    rows = complete(X) - kept["mean"]
+    return {"correlations": structure(rows.T @ rows, kept["weights"][:, : len(like)])}
+
+
 def views_of(
     federation: Federation, y: str | Sequence[str] | None
 ) -> tuple[list[str], list[str]]:
@@ -138,6 +153,8 @@ class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstim
     x_rotations_: Float[Array, "p k"]
     y_rotations_: Float[Array, "q k"]
     y_loadings_: Float[Array, "q k"]
+    x_correlations_: Float[Array, "p k"]
+    y_correlations_: Float[Array, "q k"]
     x_columns_: list[str]
     y_columns_: list[str]
     n_samples_: int
@@ -151,6 +168,8 @@ class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstim
     )
     _scored_by = ("r2", "neg_root_mean_squared_error")
     _partitions = ("rows", "columns")
+    # Of two parties of a column partition.
+    _kept_by_silos = ("x_correlations_", "y_correlations_")
 
     def _inputs(self, federation: Federation, y: Any) -> Federation:
         if federation.partition == "columns":
@@ -214,6 +233,20 @@ class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstim
             S.xy.T, S.yy.diagonal(), score_variances(S.xx, x), x
         )
 
+    def _gather(self, federation: Federation) -> None:
+        if len(federation.parties) != 2:
+            raise DataError(
+                f"x_correlations_ and y_correlations_ are of two parties, not of "
+                f"{len(federation.parties)}. Each silo finds the weights of its own "
+                f"columns in its results."
+            )
+        shown = federation.collect(
+            shown_structure, kept_of=self.kept_, like=np.ones(int(self.n_components))
+        )
+        self.x_correlations_, self.y_correlations_ = (
+            shown[party]["correlations"] for party in federation.parties
+        )
+
     @property
     def _n_features_out(self) -> int:
         return self._rotations()[0].shape[1]
@@ -246,7 +279,8 @@ class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstim
         """
         check_is_fitted(self)
         kept_by_parties = hasattr(self, "kept_")
-        if kept_by_parties and (isinstance(X, Federation) or not self._kept_by_silos):
+        only_there = "x_rotations_" not in self._kept_by_silos
+        if kept_by_parties and (isinstance(X, Federation) or only_there):
             return self._scores_of(X)
         x_rotations, y_rotations = self._rotations()
         fitted: dict[str, Any] = {
@@ -288,7 +322,7 @@ class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstim
         """Return the fitted estimator of `sklearn.cross_decomposition` of this name."""
         import sklearn.cross_decomposition
 
-        if hasattr(self, "kept_") and not self._kept_by_silos:
+        if hasattr(self, "kept_") and "x_rotations_" not in self._kept_by_silos:
             raise DataError("The parties keep their weights, so there is no twin.")
         check_is_fitted(self, "x_mean_")
         kind = getattr(sklearn.cross_decomposition, type(self).__name__)

@@ -16,12 +16,6 @@ party is a view:
                   covariance of the whitened views, by `pls_columns`
     three, ...    with regularisation, "sumcor": the largest sum of covariances, in
                   `sumcor`
-
-References
-----------
-Hotelling, Relations between two sets of variates, Biometrika 28 (1936).
-Lv et al., One-Shot Distributed Generalized Eigenvalue Problem (DGEP), 2022, Algorithms
-1 to 3.
 """
 
 from collections.abc import Mapping
@@ -59,13 +53,18 @@ from unpooled.models.two_views import (
     pls_columns,
     sumcor,
 )
-from unpooled.models.two_views.base import Predicting, shown_scores, views_of
+from unpooled.models.two_views.base import (
+    Predicting,
+    shown_scores,
+    shown_structure,
+    views_of,
+)
 from unpooled.models.two_views.significance import CanonicalTest, bartlett
 from unpooled.models.two_views.two_views_results import cca_exhibits
 from unpooled.results.citations import Citation
 
 SOLVERS = ("exact", "dgep-eigh", "dgep-power", "dcca-power")
-COLUMN_SOLVERS = ("exact", "gram", "krylov")
+COLUMN_SOLVERS = ("exact", "gram", "krylov", "spans")
 CRITERIA = ("maxvar", "sumcor")
 # The solvers of a column partition, as the pairing of two parties' views calls them.
 _PAIRING = {"exact": "auto", "gram": "direct", "krylov": "krylov"}
@@ -87,8 +86,9 @@ class CCA(Predicting):
     solver : str, default "exact"
         "exact" is the pooled answer; "dgep-eigh", "dgep-power" and "dcca-power" are the
         published one-shot algorithms, which are approximate. On a column partition
-        "gram" or "krylov", or "exact", which chooses between them by the number of
-        rows.
+        "gram" or "krylov", whose totals about people the coordinator opens; "spans" of
+        two parties without `regularisation`, which open theirs alone; or "exact", which
+        chooses among them by the numbers of rows and columns.
     regularisation : float in [0, 1], default 0.0
         c; the covariances within the views become ``(1 - c) S + c I``.
     criterion : {"maxvar", "sumcor"}, default "maxvar"
@@ -107,7 +107,7 @@ class CCA(Predicting):
     max_iter : int, default 10
         One-shot only: number of steps of the power method.
     init : (p + q, k) array, optional
-        One-shot only: starting block of the power method; random when omitted.
+        One-shot only: starting directions of the power method; random when omitted.
     scores : {"coordinator"} or None, default "coordinator"
         Column partitions only: who receives the scores that `transform` returns; with
         None nobody does.
@@ -115,7 +115,7 @@ class CCA(Predicting):
         Whether one more round gives standard errors of the canonical correlations that
         assume no normality; "exact" on a row partition, without `regularisation`.
     random_state : int, optional
-        Seed of random starting blocks.
+        Seed of random starting directions.
 
     Attributes
     ----------
@@ -185,8 +185,15 @@ class CCA(Predicting):
         Only with two views: names of the first view's columns.
     y_columns_ : list of str
         Only with two views: names of the second view's columns.
+    x_party_ : str
+        Only of two parties with different columns: the party of the first view.
+    y_party_ : str
+        Only of two parties with different columns: the party of the second.
     n_samples_ : int
         Only "exact": N, the number of rows of all silos.
+    kept_ : str
+        Only on a column partition: study and view under which the silos keep their
+        weights.
     n_features_in_ : int
         p, the number of columns of the first view.
     feature_names_in_ : (p,) array of str
@@ -210,17 +217,34 @@ class CCA(Predicting):
     a score, or any silo's own moments.
 
     On a column partition the totals are about people (Gram matrices, or their products
-    with blocks), which every silo must allow; `transform` then discloses the scores of
-    each silo. The silos keep the weights. Two parties with `regularisation` open the
-    totals about people themselves, as those of `PLSSVD`. So do two parties with more
-    than 1,000 people and at most 40 (k + 4) columns each, in two rounds: each learns
-    the span of the other's columns. So do more parties with "sumcor" and
-    `regularisation`, where the coordinator receives inner products of directions of
-    columns only.
+    with directions), which every silo must allow; `transform` then discloses the scores
+    of each silo. The silos keep the weights. Reading `x_correlations_` or
+    `y_correlations_` of two parties asks both silos to disclose theirs. Two parties
+    with `regularisation` open the totals about people themselves, as those of `PLSSVD`.
+    So do two parties with "spans", which "exact" chooses for more than 1,000 people and
+    at most 40 (k + 4) columns each, in two rounds: each learns the span of the other's
+    columns. So do more parties with "sumcor" and `regularisation`, where the
+    coordinator receives inner products of directions of columns only.
 
     See Also
     --------
     sklearn.cross_decomposition.CCA : its twin on pooled rows.
+
+    References
+    ----------
+    Hotelling, Relations between two sets of variates, Biometrika 28 (1936).
+
+    Lv et al., One-Shot Distributed Generalized Eigenvalue Problem (DGEP), 2022,
+    Algorithms 1 to 3.
+
+    Romanazzi, Influence in canonical correlation analysis, Psychometrika 57 (1992):
+    `standard_errors`.
+
+    Vinod, Canonical ridge and econometrics of joint production, Journal of Econometrics
+    4 (1976): `regularisation`.
+
+    Kettenring, Canonical analysis of several sets of variables, Biometrika 58 (1971):
+    three parties and more.
     """
 
     canonical_correlations_: Float[Array, " k"] = field(init=False)
@@ -259,6 +283,7 @@ class CCA(Predicting):
         sumcor,
         correlation_errors,
         shown_scores,
+        shown_structure,
     )
     _exhibits = cca_exhibits
 
@@ -461,6 +486,10 @@ class CCA(Predicting):
         with both.calling(self, "diagnose"):
             return self._one_shot().diagnosis(both, self.x_weights_, self.y_weights_)
 
+    def _disclosable(self) -> list[str]:
+        # More than two parties have no scores of one other view.
+        return super()._disclosable() if "x_columns_" in vars(self) else []
+
     def _fit_columns(self, federation: Federation) -> None:
         """Fit the parties of a column partition, each of which is a view."""
         N, c = int(federation.n_rows or 0), float(self.regularisation)
@@ -468,16 +497,24 @@ class CCA(Predicting):
         widths = [len(names) for names in columns]
         k = cca_columns.shared_component_count(self.n_components, widths, N, c)
         self.n_samples_ = N
+        if self.solver == "spans" and (c > 0.0 or len(widths) != 2):
+            raise DataError(
+                'solver="spans" is for two parties, without regularisation; choose '
+                'solver="exact".'
+            )
         if len(widths) == 2:
             self.x_columns_, self.y_columns_ = map(list, columns)
-            many = self.solver == "exact" and N > cca_columns.MOST_GRAM_ROWS
+            self.x_party_, self.y_party_ = federation.columns_of
             if c > 0.0:
                 self._fit_pairs(federation, k)
                 return
             # MAXVAR has the same answer.
-            if many and cca_spans.are_narrow(federation, k):
+            many = self.solver == "exact" and N > cca_columns.MOST_GRAM_ROWS
+            if self.solver == "spans" or (many and cca_spans.are_narrow(federation, k)):
                 self._fit_spans(federation, k)
                 return
+            if self.solver == "exact" and not many:
+                federation.coordinator.notes.append(cca_spans.ALTERNATIVE)
         elif c > 0.0 and self.criterion == "sumcor":
             self._fit_sumcor(federation, k)
             return

@@ -32,6 +32,7 @@ from unpooled.federation.federation import Federation
 from unpooled.linalg.krylov import block_width
 from unpooled.linalg.score_pairs import errors, score_pairs
 from unpooled.linalg.secret_draws import secret_rotation
+from unpooled.linalg.tall_basis import tall_basis
 from unpooled.linalg.threads import one_thread
 from unpooled.models.moments import complete
 from unpooled.protocol.bounds import Ceiling
@@ -40,6 +41,12 @@ from unpooled.protocol.step import public, release, stays, summed
 # Rounds that blocks of few directions take at most, usually: so many blocks are more
 # numbers than all columns at once.
 _USUAL_ROUNDS = 40
+# A plan's note where the coordinator would open totals about people.
+ALTERNATIVE = (
+    "CCA chose the products of every two people, which the coordinator opens. With "
+    'solver="spans" the two silos alone open totals about people, and each learns the '
+    "span of the other's columns."
+)
 
 
 @summed(
@@ -75,14 +82,12 @@ def local_coordinates(
     units = np.where(constant, 1.0, lengths)
     with one_thread():
         rows /= units
-        Q, R = scipy.linalg.qr(
-            rows, mode="economic", overwrite_a=True, check_finite=False
-        )
+        basis, T, R = tall_basis(rows)
         U, s, Vt = scipy.linalg.svd(R)
         firm = s > max(X.shape) * np.finfo(float).eps * s.max(initial=0.0)
         turn = secret_rotation(X, int(np.count_nonzero(firm)))
         coordinates = np.zeros((len(X), width))
-        coordinates[:, : len(turn)] = Q @ (U[:, firm] @ turn)
+        coordinates[:, : len(turn)] = basis @ (T @ U[:, firm] @ turn)
         back = np.zeros((X.shape[1], width))
         back[:, : len(turn)] = Vt[firm].T / s[firm] @ turn / units[:, None]
     return {

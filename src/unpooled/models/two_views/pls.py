@@ -11,7 +11,6 @@ both models, as `PLSRegression`, are fitted by `unpooled.models.two_views.pls_co
 
 References
 ----------
-Wegelin, A survey of partial least squares (PLS) methods, 2000.
 Lv et al., One-Shot Distributed Generalized Eigenvalue Problem (DGEP), 2022, section
 2.4.
 """
@@ -34,7 +33,12 @@ from unpooled.linalg.regression_fit import response_fit
 from unpooled.models import moments
 from unpooled.models.parameter_checks import check_choice, component_count
 from unpooled.models.two_views import pls_columns
-from unpooled.models.two_views.base import Predicting, TwoViews, shown_scores
+from unpooled.models.two_views.base import (
+    Predicting,
+    TwoViews,
+    shown_scores,
+    shown_structure,
+)
 from unpooled.models.two_views.pls_columns import own_basis, paired_views, search_for
 from unpooled.models.two_views.two_views_results import pls_exhibits
 from unpooled.results.citations import Citation
@@ -71,6 +75,7 @@ class PartialLeastSquares(TwoViews):
         moments.local_scatter,
         pls_columns,
         shown_scores,
+        shown_structure,
     )
     _exhibits = pls_exhibits
     # The views from which the scores of a pair are removed before the next one.
@@ -144,8 +149,9 @@ class PartialLeastSquares(TwoViews):
             federation, search, k, deflated=deflated
         )
         self.n_samples_ = int(federation.n_rows or 0)
-        columns = federation.columns_of.values()
-        self.x_columns_, self.y_columns_ = map(list, columns)
+        columns = federation.columns_of
+        self.x_columns_, self.y_columns_ = map(list, columns.values())
+        self.x_party_, self.y_party_ = columns
 
 
 @final
@@ -206,8 +212,15 @@ class PLSSVD(PartialLeastSquares):
         Correlations of the second view's columns with the first view's scores.
     n_iter_ : int
         Only on a column partition: number of rounds of directions.
+    x_party_ : str
+        Only on a column partition: the party of the first view.
+    y_party_ : str
+        Only on a column partition: the party of the second.
     n_samples_ : int
         N, the number of rows of all silos.
+    kept_ : str
+        Only on a column partition: study and view under which the silos keep their
+        weights.
     n_features_in_ : int
         p, the number of columns of the first view.
     feature_names_in_ : (p,) array of str
@@ -234,12 +247,17 @@ class PLSSVD(PartialLeastSquares):
     error bounds and the correlations of the scores; `transform` then discloses the
     scores of each party. The parties keep their weights: of the attributes above the
     model has only `score_correlations_`, `n_iter_`, the names of columns and the
-    numbers of rows and columns. Signs: in the sum of both parties' scores, each scaled
-    to unit length, the entry of largest magnitude is positive.
+    numbers of rows and columns; reading `x_correlations_` or `y_correlations_` asks
+    both silos to disclose theirs. Signs: in the sum of both parties' scores, each
+    scaled to unit length, the entry of largest magnitude is positive.
 
     See Also
     --------
     sklearn.cross_decomposition.PLSSVD : its twin on pooled rows.
+
+    References
+    ----------
+    Wegelin, A survey of partial least squares (PLS) methods, 2000.
     """
 
     x_weights_: Float[Array, "p k"]
@@ -334,8 +352,15 @@ class PLSCanonical(PartialLeastSquares, Predicting):
         the units of the column.
     n_iter_ : int
         Only on a column partition: number of rounds of directions.
+    x_party_ : str
+        Only on a column partition: the party of the first view.
+    y_party_ : str
+        Only on a column partition: the party of the second.
     n_samples_ : int
         N, the number of rows of all silos.
+    kept_ : str
+        Only on a column partition: study and view under which the silos keep their
+        weights.
     n_features_in_ : int
         p, the number of columns of the first view.
     feature_names_in_ : (p,) array of str
@@ -363,6 +388,10 @@ class PLSCanonical(PartialLeastSquares, Predicting):
     --------
     sklearn.cross_decomposition.PLSCanonical : its twin on pooled rows; with
         ``algorithm="svd"`` it does not iterate either.
+
+    References
+    ----------
+    Wegelin, A survey of partial least squares (PLS) methods, 2000.
     """
 
     _deflates = "both"

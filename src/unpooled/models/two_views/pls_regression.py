@@ -18,10 +18,6 @@ On a column partition each party is a view, and the one that `y` names is predic
 
 So only the second party has predictions, unless it discloses them. The coefficients
 R Qᵀ are products of a matrix that one party keeps and one that the other keeps.
-
-References
-----------
-Wegelin, A survey of partial least squares (PLS) methods, 2000, section 4.1.
 """
 
 from collections.abc import Mapping, Sequence
@@ -264,6 +260,9 @@ class PLSRegression(PartialLeastSquares, Predicting):
         Only on a column partition: the party whose columns are predicted.
     n_samples_ : int
         N, the number of rows of all silos.
+    kept_ : str
+        Only on a column partition: study and view under which the silos keep their
+        weights.
     n_features_in_ : int
         p, the number of columns of the first view.
     feature_names_in_ : (p,) array of str
@@ -296,6 +295,13 @@ class PLSRegression(PartialLeastSquares, Predicting):
     --------
     sklearn.cross_decomposition.PLSRegression : its twin on pooled rows, which finds
         each pair by power iterations and stops at `tol`.
+
+    References
+    ----------
+    Wegelin, A survey of partial least squares (PLS) methods, 2000, section 4.1.
+
+    Wold, Sjöström and Eriksson, PLS-regression: a basic tool of chemometrics,
+    Chemometrics and Intelligent Laboratory Systems 58 (2001).
     """
 
     _deflates = "first"

@@ -12,13 +12,14 @@ import numpy as np
 
 from unpooled.arrays import Array, Bool, Float, Int
 from unpooled.models.two_views.significance import HYPOTHESIS
-from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, Table
+from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Kind, Picture, Table
 from unpooled.results.fitted_attributes import (
     by_column,
     columns_by,
     fitting,
     numbered,
     ordinals,
+    without_rounding,
 )
 from unpooled.results.formats import counted, listed
 from unpooled.results.plots import charts, scatter_plots
@@ -67,6 +68,23 @@ def pls_exhibits(model: "PartialLeastSquares", columns: Sequence[str]) -> list[E
         *_column_correlations(model),
         *_weights(model),
     ]
+
+
+def _views(model: Any) -> tuple[str, str]:
+    """Return what the two views are called: where silos have one each, by the silos."""
+    fitted = vars(model)
+    if "x_party_" in fitted:
+        return str(fitted["x_party_"]), str(fitted["y_party_"])
+    return ("predictors", "responses") if _regresses(model) else ("first", "second")
+
+
+def _in_words(model: Any) -> tuple[str, str]:
+    """Return what the two views are called within a sentence."""
+    if _regresses(model) and "x_party_" not in vars(model):
+        return "the predictors", "the responses"
+    whose = "{}" if "x_party_" in vars(model) else "the {} view"
+    one, other = (f"the columns of {whose.format(name)}" for name in _views(model))
+    return one, other
 
 
 def _regresses(model: Any) -> bool:
@@ -160,7 +178,7 @@ def _prediction(model: Any) -> list[Exhibit]:
             Column("Response"): model.y_columns_,
             Column("R²", "number", "r2", bar=True): model.r2_,
             Column("RMSE", "number", "rmse"): model.rmse_,
-            Column("Mean", "number"): model.y_mean_,
+            Column("Mean", "number"): without_rounding(model.y_mean_, model.rmse_),
         },
         items="responses",
     )
@@ -170,7 +188,7 @@ def _prediction(model: Any) -> list[Exhibit]:
         f"{'is' if len(model.y_columns_) == 1 else 'are'} predicted from "
         f"{counted(len(model.x_columns_), 'column')}: R² is the share of the "
         f"response’s variance that is predicted, RMSE the root of the mean squared "
-        f"error in the response’s own units. Both are of the {model.n_samples_:,} rows "
+        f"error in the response’s units. Both are of the {model.n_samples_:,} rows "
         f"that the model was fitted on; of new rows predictions are usually worse."
     )
     if not _regresses(model):
@@ -214,17 +232,21 @@ def _coefficients(model: Any) -> list[Exhibit]:
     names = [str(name) for name in model.x_columns_]
     responses = [str(name) for name in model.y_columns_]
     intercept = model.intercept_ - model.coef_ @ model.x_mean_
+    if "rmse_" in fitted:
+        intercept = without_rounding(intercept, fitted["rmse_"])
     text = (
         "A prediction is the intercept plus each column times its coefficient, in the "
-        "columns’ own units. "
+        "columns’ units. "
     )
     heads = [Column(name, "number", f"response_{name}") for name in responses]
     cells = dict(zip(heads, model.coef_, strict=True))
     above = ("(intercept)", *intercept)
     tables = columns_by("coefficients", names, cells, above=above)
     drawn, table = model.coef_, "coefficients"
-    if (model.x_std_ != 1).any():
-        drawn = model.coef_ * model.x_std_ / model.y_std_[:, None]
+    standardised = model.coef_ * model.x_std_ / model.y_std_[:, None]
+    # Of columns that an earlier step standardised they would stand here twice.
+    if (model.x_std_ != 1).any() and not np.allclose(standardised, model.coef_):
+        drawn = standardised
         table = "standardised_coefficients"
         text += (
             "Standardised coefficients are per standard deviation of the column, in "
@@ -278,17 +300,23 @@ def _weights(model: Any) -> list[Exhibit]:
 
 
 def _of_both_views(
-    model: Any, kind: str, place: Literal["everywhere", "files"] = "everywhere"
+    model: Any,
+    kind: str,
+    place: Literal["everywhere", "files"] = "everywhere",
+    captions: tuple[str, str] | None = None,
+    written: tuple[Kind, str] = ("number", "component"),
 ) -> list[Table]:
     """Return two tables of an attribute that both views have."""
     tables: list[Table] = []
-    for side, view in (("x", "First"), ("y", "Second")):
+    views = (view.removeprefix("the ") for view in _in_words(model))
+    above = captions or tuple(view[:1].upper() + view[1:] for view in views)
+    for side, caption in zip("xy", above, strict=True):
         if (values := vars(model).get(f"{side}_{kind}_")) is not None:
             tables += columns_by(
                 f"{side}_{kind}",
                 [str(name) for name in getattr(model, f"{side}_columns_")],
-                numbered(values),
-                caption=f"{view} view",
+                numbered(values, *written),
+                caption=caption,
                 place=place,
             )
     return tables
@@ -339,14 +367,15 @@ def _column_correlations(model: Any) -> list[Exhibit]:
     table = by_column(
         "column_correlations",
         [names[int(j)] for j in order],
-        {Column("View"): np.where(first, "first", "second")[order]}
+        {Column("View"): np.where(first, *_views(model))[order]}
         | dict(zip(heads, values[order].T, strict=True)),
         which="largest of both views",
     )
     tables = fitting(table, range(2, 2 + k), f"{score}s")
     tables += _cross_correlations(model)
+    one, other = _in_words(model)
     whose = (
-        "the scores of the first view, from which the second is predicted"
+        f"the scores of {one}, from which {other} are predicted"
         if _regresses(model)
         else "the scores of its own view"
     )
@@ -364,10 +393,10 @@ def _column_correlations(model: Any) -> list[Exhibit]:
         )
         return [Exhibit("Correlations of columns", f"{text}.", tables, picture)]
     text += (
-        "; the first view’s columns are blue, the second’s are orange. A column near "
-        "the circle is almost completely represented by the two pairs of scores, one "
-        "near the centre hardly at all. Columns in the same direction go together, "
-        "those opposite each other go against each other."
+        f". In the picture {one} are blue and {other} orange. A column near the "
+        f"circle is almost completely represented by the two pairs of scores, one near "
+        f"the centre hardly at all. Columns in the same direction go together, those "
+        f"opposite each other go against each other."
     )
     if type(model).__name__ == "PLSSVD" or model.regularisation:
         text += (
@@ -409,15 +438,8 @@ def _farthest(
 
 def _cross_correlations(model: Any) -> list[Table]:
     """Return, for files, correlations of columns with the other view's scores."""
-    found: list[Table] = []
-    for side, other in (("x", "second"), ("y", "first")):
-        values = vars(model).get(f"{side}_cross_correlations_")
-        if values is not None:
-            found += columns_by(
-                f"{side}_cross_correlations",
-                [str(name) for name in getattr(model, f"{side}_columns_")],
-                numbered(values, "signed", "pair"),
-                caption=f"Correlations with the scores of the {other} view",
-                place="files",
-            )
-    return found
+    about = "Correlations with the scores of the"
+    captions = f"{about} second view", f"{about} first view"
+    return _of_both_views(
+        model, "cross_correlations", "files", captions, ("signed", "pair")
+    )

@@ -10,13 +10,6 @@
 The fit is in `merged_directions`, which `VFedPCA` shares. It is approximate: merging
 directions is not adding kernels. `KernelPCA` on a column partition gives the pooled
 answer.
-
-References
-----------
-Cheung, Jiang, Yu, Lou, Vertical Federated Principal Component Analysis and Its Kernel
-Extension on Feature-wise Distributed Data, sections 3.3 to 3.5 and Algorithm 1. The
-minus sign in its (12), the sigmoid kernel, is a slip. It centres no kernel matrix; its
-authors' code double-centres each, and so it is here.
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -197,6 +190,14 @@ class VFedAKPCA(MergedDirections):
         As of `VFedPCA`.
     n_samples_ : int
         N.
+    kept_ : str
+        Study and view under which the silos keep their part of the components.
+
+    Raises
+    ------
+    DataError
+        For missing values, kernel matrices that are zero, and arguments that are not
+        these or do not go together: without a server `project` is "features".
 
     Notes
     -----
@@ -208,6 +209,13 @@ class VFedAKPCA(MergedDirections):
 
     Each silo makes the entry of largest magnitude of its vector positive. Where these
     belong to different people the vectors may cancel, which `align_signs` prevents.
+
+    References
+    ----------
+    Cheung, Jiang, Yu, Lou, Vertical Federated Principal Component Analysis and Its
+    Kernel Extension on Feature-wise Distributed Data, sections 3.3 to 3.5 and Algorithm
+    1. The minus sign in its (12), the sigmoid kernel, is a slip. It centres no kernel
+    matrix; its authors' code double-centres each, and so it is here.
     """
 
     _local, _neighbour = local_kernel_direction, neighbour_kernel_direction

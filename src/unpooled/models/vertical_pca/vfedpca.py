@@ -9,15 +9,6 @@
 The fit is in `merged_directions`, which `VFedAKPCA` shares. It is approximate, and more
 rounds do not change that: see the notes of `VFedPCA`. `PCA` on a column partition gives
 the pooled answer in as few rounds.
-
-References
-----------
-Cheung, Jiang, Yu, Lou, Vertical Federated Principal Component Analysis and Its Kernel
-Extension on Feature-wise Distributed Data, sections 3.2 and 3.5 to 3.9, Algorithms 2 to
-5. Section 3.2 prints A_i = x_iᵀ x_i / f_i, with a row for each column: directions of
-different silos could not be added, so A_i is read as S of section 3.1 is. Algorithm 2
-draws a start for each silo; here they share one. It merges one direction; deflation is
-an addition.
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -182,6 +173,8 @@ class VFedPCA(MergedDirections):
         each party in their order, with weight 0 for parties that are no neighbours.
     n_samples_ : int
         N.
+    kept_ : str
+        Study and view under which the silos keep their part of the components.
 
     Raises
     ------
@@ -213,6 +206,15 @@ class VFedPCA(MergedDirections):
     See Also
     --------
     PCA : the pooled answer on the same silos, exact.
+
+    References
+    ----------
+    Cheung, Jiang, Yu, Lou, Vertical Federated Principal Component Analysis and Its
+    Kernel Extension on Feature-wise Distributed Data, sections 3.2 and 3.5 to 3.9,
+    Algorithms 2 to 5. Section 3.2 prints A_i = x_iᵀ x_i / f_i, with a row for each
+    column: directions of different silos could not be added, so A_i is read as S of
+    section 3.1 is. Algorithm 2 draws a start for each silo; here they share one. It
+    merges one direction; deflation is an addition.
     """
 
     _local, _neighbour = local_direction, neighbour_direction
