@@ -199,7 +199,7 @@ def test_nothing_is_wider_than_the_screen(visit):
       .map(e => e.outerHTML.slice(0, 80))"""
     assert page.evaluate(beyond) == []
     # Tables of many columns do not scroll either: on a telephone a row is a block.
-    scrolling = """() => [...document.querySelectorAll('.scroll:has(> .wide)')]
+    scrolling = """() => [...document.querySelectorAll('.scroll:has(> .broad)')]
       .filter(e => e.scrollWidth > e.clientWidth + 1).length"""
     if page.viewport_size["width"] == min(WIDTHS):
         assert page.evaluate(scrolling) == 0
@@ -250,6 +250,28 @@ def test_the_first_result_stands_near_the_top(browser, address_of):
     assert first.locator("svg").count() == 1
     assert first.locator("table").count() == 1
     assert box["y"] + box["height"] < 2500
+    page.close()
+
+
+def test_tables_of_few_columns_that_are_broad_are_stacked_on_a_telephone(
+    browser, tmp_path
+):
+    rng = np.random.default_rng(0)
+    names = ["Shell.Weight", "Length", "Ring.Count", "Whole.Weight", "a", "b", "c", "d"]
+    tables = {
+        s: pd.DataFrame(rng.standard_normal((60, 8)) * 1e-7, columns=names)
+        for s in "xyz"
+    }
+    federation = up.simulate(tables, policy=up.Policy.open())
+    model = up.PLSRegression(1).fit(federation, y=names[:4])
+    page = browser.new_page(viewport={"width": 400, "height": 900})
+    page.goto(report(model, federation, tmp_path / "report.html").as_uri())
+
+    # Four responses beside the names of the predictors, and the page to sign.
+    assert page.locator(".broad:not(.wide)").count() >= 1
+    scrolling = """() => [...document.querySelectorAll('.scroll')]
+      .filter(e => e.scrollWidth > e.clientWidth).map(e => e.ariaLabel)"""
+    assert page.evaluate(scrolling) == []
     page.close()
 
 

@@ -1,5 +1,7 @@
 """What a report can be made of: models in all forms, their own federation."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -61,7 +63,9 @@ def test_totals_taken_twice_are_told_as_differences():
 
     (one,) = [x for x in could_learn(facts_of([], federation)) if "Differences" in x]
 
-    assert "pca.local_scatter: 2 times" in one
+    # Once for all steps of the model.
+    steps = "pca.local_scatter, pca.local_squares and pca.local_total"
+    assert f"({steps}, 2 times each, of “Principal component analysis" in one
 
 
 def test_a_model_of_another_federation_is_refused():
@@ -88,6 +92,23 @@ def test_what_is_not_fitted_or_no_federation_is_refused():
         facts_of(3, federation)
 
 
+def test_no_page_with_the_sizes_of_silos_says_that_nobody_knows_them():
+    federation = up.simulate(
+        up.partition_rows(rows(), 4), policy={"allow_disclosed": True}
+    )
+    models = [up.PCA(2).fit(federation)]
+    sizes = "How many rows each silo has is not in this report"
+    before = Page(render(facts_of(models, federation))).text
+    assert sizes in before
+    assert "240 rows; not how many of them any one silo has" in before
+
+    models.append(up.Describe(per_silo=True, quartiles=False).fit(federation))
+    after = Page(render(facts_of(models, federation))).text
+    assert "(n\u00a0=\u00a060)" in after
+    assert sizes not in after
+    assert "not how many of them" not in after
+
+
 def test_a_report_asks_no_silo_for_what_it_keeps(tmp_path):
     parts, rules = up.partition_columns(rows(), 3), {"allow_row_level": True}
     federation = up.simulate(parts, partition="columns", policy=rules)
@@ -95,5 +116,11 @@ def test_a_report_asks_no_silo_for_what_it_keeps(tmp_path):
     model = Pipeline(steps).fit(federation)
     before = len(federation.ledger)
     assert facts_of(model, federation).n_rows == len(rows())
-    up.report(model, federation, tmp_path / "report.html")
+    page = Page(up.report(model, federation, tmp_path / "report.html").read_text())
     assert len(federation.ledger) == before
+    # They are the same people in every silo.
+    assert f"all silos have in common: {len(rows())}." in page.text
+    assert "How many rows each silo has" not in page.text
+    # Which columns each silo has is known without asking.
+    for silo, own in federation.columns_of.items():
+        assert re.search(rf"{silo} \d columns? ?: {' ?, '.join(own)} ", page.text)

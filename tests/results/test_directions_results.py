@@ -105,7 +105,11 @@ def test_other_models_and_parties_have_pages_too(federation):
         policy=Policy.open(),
     )
     assert "Canonical correlations" in exhibits(CCA(2).fit(pair))
-    assert set(exhibits(PLSCanonical(2).fit(pair))) == {"Correlations of the scores"}
+    model = PLSCanonical(2).fit(pair)
+    assert set(exhibits(model)) == {"Correlations of the scores", "Kept in the silos"}
+    assert model.x_correlations_.shape == (3, 2)
+    assert "Correlation circle" in exhibits(model)
+    assert "Kept in the silos" not in exhibits(model)
 
 
 @pytest.mark.parametrize("model", [VFedPCA(2, rounds=3), VFedAKPCA(2)])

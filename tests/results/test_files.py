@@ -92,6 +92,28 @@ def test_sheets_of_one_name_are_told_apart(tmp_path):
     assert max(map(len, book.sheetnames)) <= 31
 
 
+def test_sheets_keep_the_names_of_their_tables_and_say_what_they_are(tmp_path):
+    """ "lineardiscriminantanalysis.clas" was one of them, and its "~2" another."""
+    names = ["classes", "class_means", "standardised_coefficients", "s" * 40]
+    tables = [
+        Table(name, (Column("A"),), [("x",)], caption=f"{name} of ja", note="– is none")
+        for name in names
+    ]
+    summary = Summary("T", [Exhibit("H", "", tables)])
+    step = StepResults("lineardiscriminantanalysis", "M", {}, summary)
+
+    book = openpyxl.load_workbook(files.write_xlsx(tmp_path, [step]))
+
+    assert book.sheetnames == [
+        "lineardiscriminantanaly.classes",
+        "lineardiscriminanta.class_means",
+        "linea.standardised_coefficients",
+        f"linea.{'s' * 25}",
+    ]
+    about = book.worksheets[0]["A1"].comment
+    assert about.text == "classes of ja. – is none"
+
+
 def test_without_openpyxl_the_remedy_is_named(steps, tmp_path, monkeypatch):
     monkeypatch.setattr(files, "can_write_xlsx", lambda: False)
 

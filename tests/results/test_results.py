@@ -9,7 +9,7 @@ from unpooled.models.base import FederatedEstimator
 from unpooled.report.facts import facts_of
 from unpooled.report.html import render
 from unpooled.results.exhibits import Exhibit
-from unpooled.results.formats import byte_size, duration, number, probability
+from unpooled.results.formats import byte_size, duration, minute, number, probability
 from unpooled.results.summary import summary_of
 
 
@@ -182,6 +182,7 @@ def test_sizes_and_times_are_in_fitting_units():
     assert [byte_size(n) for n in (0, 9_999, 10_000, 2_511_968)] == [
         "0 bytes", "9,999 bytes", "10.0 kB", "2.5 MB",
     ]  # fmt: skip
+    assert minute("2026-11-26T23:15:09+00:00") == "2026-11-26 23:15"
     assert [duration(s) for s in (0.00412, 0.2, 75.0)] == [
         "4.1 ms",
         "0.20 s",

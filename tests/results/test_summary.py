@@ -10,6 +10,7 @@ from sklearn.exceptions import NotFittedError
 import unpooled as up
 from report_pages import Page
 from unpooled.errors import DataError
+from unpooled.results.summary import summaries_of
 
 NAMES = ["age", "<b>chol</b>", "thal"]
 
@@ -117,6 +118,10 @@ def test_it_asks_the_silos_for_nothing():
     assert len(federation.ledger) == lines
     assert "Kept in the silos" in before
     assert "Loadings" not in before
+    # And what a study file would ask for.
+    assert 'disclose = ["components_", "mean_"]' in before.replace("\n", " ")
+    generalised = up.CCA(1, regularisation=0.5).fit(federation)
+    assert "No silo shows them" in str(generalised.summary()).replace("\n", " ")
     assert model.components_.shape == (2, 6)
     after = str(model.summary())
     assert "Loadings" in after
@@ -133,3 +138,60 @@ def test_a_description_that_needs_what_silos_keep_gives_way(monkeypatch):
     headings = [exhibit.heading for exhibit in model.summary().exhibits]
 
     assert headings == ["Fitted attributes", "Kept in the silos"]
+
+
+CHANGED = {
+    "scaler": (up.StandardScaler(), "standard deviations here, as StandardScaler"),
+    "ranges": (up.RobustScaler(), "interquartile ranges here, as RobustScaler"),
+    "tenths": (
+        up.RobustScaler(quantile_range=(10.0, 90.0)),
+        "distances between their 10 % and 90 % quantiles here",
+    ),
+    "ranks": (up.QuantileTransformer(n_quantiles=9), "shares of the rows with smaller"),
+    "normal": (
+        up.QuantileTransformer(n_quantiles=9, output_distribution="normal"),
+        "normal scores of their ranks",
+    ),
+    "power": (
+        up.PowerTransformer(comparison="summed"),
+        "standard deviations of their Yeo-Johnson transforms",
+    ),
+}
+
+
+def fitted_in_turn(steps, y=None):
+    """Fit steps of a study, each on the rows as those before it give them."""
+    rng = np.random.default_rng(2)
+    tables = {
+        s: pd.DataFrame(rng.lognormal(size=(90, 3)), columns=list("xyz")) for s in "abc"
+    }
+    view = up.simulate(tables, policy=up.Policy.open())
+    for model in steps:
+        model.fit(view, *([y] if model is steps[-1] and y else []))
+        view = model.transform(view) if model is not steps[-1] else view
+    return [summary.exhibits for summary in summaries_of(steps)]
+
+
+@pytest.mark.parametrize(("step", "unit"), CHANGED.values(), ids=CHANGED)
+def test_a_model_says_in_what_units_earlier_steps_left_its_columns(step, unit):
+    first, second = fitted_in_turn([step, up.LinearRegression()], "y")
+
+    assert first[0].heading != "Units"
+    assert second[0].heading == "Units"
+    assert second[0].text.startswith(f"All columns are in {unit}")
+
+
+def test_units_are_of_the_columns_that_a_step_changed():
+    parts = [(up.StandardScaler(), ["x", "y"])]
+    scaled = up.ColumnTransformer(parts, remainder="passthrough")
+    steps = [scaled, up.LinearRegression()]
+    units = fitted_in_turn(steps, "y")[1][0]
+    assert units.text == (
+        "x and y are in standard deviations here, as ColumnTransformer gives them. "
+        "z is not rescaled."
+    )
+
+    # Components have names of their own, and what only centres changes no unit.
+    centred = up.StandardScaler(with_std=False)
+    for steps in ([up.StandardScaler(), up.PCA(2), up.PCA(2)], [centred, up.PCA(2)]):
+        assert fitted_in_turn(steps)[-1][0].heading == "Explained variance"

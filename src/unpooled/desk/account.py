@@ -10,9 +10,10 @@ from unpooled.errors import DATA_RULES
 from unpooled.party.memory.audit_state import AuditState
 from unpooled.party.memory.hash_chain import now
 from unpooled.party.rules.policy import Policy
+from unpooled.party.rules.released_share import BEFORE_COUNTED
 from unpooled.report.text.rules import DESCRIPTIONS, loosened, value_text
 from unpooled.results.exhibits import Column, Table
-from unpooled.results.formats import counted, listed, plain_number
+from unpooled.results.formats import counted, listed, minute, plain_number
 
 
 def budget(state: AuditState, policy: Policy) -> list[str]:
@@ -24,6 +25,8 @@ def budget(state: AuditState, policy: Policy) -> list[str]:
         f"ones counted once. Of the column that most of them are about, they are a "
         f"share of {opened.share:.2g} of its cells in all silos, {limit}."
     ]
+    if not math.isinf(most):
+        said.append(BEFORE_COUNTED)
     if opened.people:
         said.append(
             f"{counted(opened.people, 'number')} more stood in arrays with entries for "
@@ -92,7 +95,7 @@ def refusals_table(refused: Iterable[Refused]) -> Table:
     """Return what was refused, the last first."""
     rows = [
         (
-            one.time[:16].replace("T", " "),
+            minute(one.time),
             one.study,
             one.asked,
             f"{one.sentence[:1].upper()}{one.sentence[1:]} ({one.rule}).",

@@ -12,7 +12,7 @@ from typing import Any, final
 from unpooled.desk.health import Finding
 from unpooled.desk.history import StudyHistory, day_of
 from unpooled.report.text.people import people_answer
-from unpooled.results.formats import byte_size, counted, listed
+from unpooled.results.formats import byte_size, counted, listed, minute
 
 # The models of each study, by its key, for what a page says of totals over rows.
 Models = Mapping[str, Sequence[tuple[str, Any]]]
@@ -198,6 +198,6 @@ def _decided(one: StudyHistory) -> str:
     for decision in one.decisions:
         what = "Approved" if decision.approved else "Declined"
         why = f": “{decision.reason}”" if decision.reason else ""
-        when = decision.time[:16].replace("T", " ")
+        when = minute(decision.time)
         said.append(f"{what} by {decision.by}, {when} UTC{why}.")
     return " ".join(said)

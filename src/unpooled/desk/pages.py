@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse, Response
 
 from unpooled.errors import UnpooledError
 from unpooled.report.page import environment
-from unpooled.results.formats import byte_size
+from unpooled.results.formats import byte_size, minute
 
 _TEMPLATES = Path(__file__).parent / "templates"
 Menu = tuple[tuple[str, str], ...]
@@ -73,7 +73,7 @@ class Pages:
     @cached_property
     def _environment(self) -> jinja2.Environment:
         made = environment(_TEMPLATES)
-        made.globals |= {"byte_size": byte_size}
+        made.globals |= {"byte_size": byte_size, "minute": minute}
         return made
 
 

@@ -13,7 +13,7 @@ part of a path: studies are named by a digest, files by their place in a list.
 
 import getpass
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -170,9 +170,7 @@ class SiloDesk:
         since, until = _period(request)
         parts = (one.within(since, until) for one in look.studies.values())
         inside = [one for one in parts if one is not None]
-        models = {
-            one.key: named_models(_delivered(look.silo, one)[0]) for one in inside
-        }
+        models = {one.key: _each_once(_delivered(look.silo, one)[0]) for one in inside}
         found = answers(
             inside, health.log_finding(look.silo), asks=look.asks, models=models
         )
@@ -194,7 +192,7 @@ class SiloDesk:
         asked = look.waits(one) or (bool(one.text) and not one.rounds)
         plan = _Asked.of(look, one) if asked else None
         delivered, unread = _delivered(look.silo, one)
-        models = named_models(delivered)
+        models = _each_once(delivered)
         facts = one.facts(models)
         return self._show(
             request, look, "study", status=status,
@@ -484,6 +482,12 @@ def _delivered(silo: SiloFile, one: StudyHistory) -> tuple[dict[str, Any], list[
         except (OSError, UnpooledError) as wrong:
             unread.append(f"{name}: {wrong}")
     return found, unread
+
+
+def _each_once(delivered: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Return the models of a study by name, without the pipeline made of them."""
+    parts = {n: model for n, model in delivered.items() if not hasattr(model, "steps")}
+    return named_models(parts or delivered)
 
 
 def _log_table(one: StudyHistory) -> Table:

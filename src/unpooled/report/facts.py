@@ -63,6 +63,8 @@ class Facts:
         basis and retention, as far as they are given.
     carried : dict of str to tuple of str
         By silo, columns of which one row carries half of a direction, or more.
+    columns_of : dict of str to tuple of str
+        By silo, its own columns, where silos have different ones and that is known.
     evaluation : Summary or None
         How the models did on rows that they were not fitted on, if that was asked for.
     silo : str
@@ -89,6 +91,7 @@ class Facts:
     statement: dict[str, str] = field(default_factory=dict)
     evaluation: Summary | None = None
     carried: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    columns_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     silo: str = ""
     label: str = ""
     rows_at_least: int = 0
@@ -159,6 +162,7 @@ def facts_of(model: Any, federation: Any, title: str | None = None) -> Facts:
         rounds=list(federation.rounds),
         models=models,
         feature_names=federation.feature_names,
+        columns_of=federation.columns_of if federation.partition == "columns" else {},
         label=federation.label or "",
         policies=policies and {name: dict(policies[name]) for name in policies},
         notes=[SIMULATED] if local else [],

@@ -108,7 +108,9 @@ def render(facts: Facts) -> str:
         models=[_parameters(name, model) for name, model in facts.models],
         silos=silos(facts),
         shown=shown_as_they_are(facts),
-        sizes_hidden=facts.protection == "masked" and not shown_as_they_are(facts),
+        sizes_hidden=facts.partition == "rows"
+        and facts.protection == "masked"
+        and not shown_as_they_are(facts),
         rules=rules_table(facts),
         left=what_left(facts),
         came_in=what_came_in(facts),

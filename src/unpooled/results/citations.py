@@ -24,11 +24,34 @@ class Citation:
     exact : bool
         Whether the result is that of pooled data, up to rounding. False for published
         approximations, and where noise was added.
+    apart_from : str
+        Where it is: what of it is not, as a part of a sentence.
     """
 
     sentence: str
     references: tuple[str, ...] = field(default=())
     exact: bool = True
+    apart_from: str = ""
+
+
+def interpolated(what: str, model: Any) -> str:
+    """Return quantiles as what is not that of pooled data; see `Citation`.
+
+    Parameters
+    ----------
+    what : str
+        Such as "medians".
+    model : FederatedEstimator
+        A fitted model with `min_rows`, the number of values that the bracket of a
+        quantile has at least; with 1 it ends at the quantile itself, as where each
+        silo computed those of its own columns.
+    """
+    exact = "kept_" in vars(model) or model.min_rows <= 1
+    return (
+        ""
+        if exact
+        else f"{what}, interpolated between at least {model.min_rows} values"
+    )
 
 
 def citation_of(model: Any) -> Citation:

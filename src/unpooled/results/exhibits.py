@@ -32,6 +32,7 @@ Kind = Literal[
     "df",
     "seconds",
     "setting",
+    "measure",
 ]
 
 
@@ -55,6 +56,7 @@ _WRITERS: Mapping[str, Callable[[Any], str]] = {
     "df": formats.degrees_of_freedom,
     "seconds": formats.duration,
     "setting": _setting,
+    "measure": _setting,
 }
 
 
@@ -72,7 +74,8 @@ class Column:
         "3.1 (0.4)"; "number", a measured number; "ratio", one that is compared with 1;
         "signed", a number within [-1, 1] such as a loading; "share", a part of 1, which
         is written as a percentage; "p-value"; "count", a whole number; "df", degrees of
-        freedom; "seconds"; "setting", a text, number or truth value.
+        freedom; "seconds"; "setting", a text, number or truth value; "measure", a
+        whole or a measured number.
     key : str
         As programs read it, such as "cumulative_share": the heading of the column in
         CSV files and data frames. By default made from `heading`.

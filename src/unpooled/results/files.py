@@ -27,6 +27,7 @@ from unpooled.results.plots.image_files import images
 from unpooled.results.summary import Summary
 
 _SHEET_LETTERS = 31  # of a sheet's name, which Excel limits
+_STEP_LETTERS = 5  # that are left of a step's name at least
 # First letters by which a spreadsheet takes a text for a formula.
 _FORMULA = tuple("=+-@\t\r")
 
@@ -125,6 +126,7 @@ def write_xlsx(folder: Path, steps: Sequence[StepResults]) -> Path:
         )
     from openpyxl import Workbook
     from openpyxl.cell import WriteOnlyCell
+    from openpyxl.comments import Comment
     from openpyxl.styles import Font
 
     book, taken = Workbook(write_only=True), set[str]()
@@ -140,10 +142,13 @@ def write_xlsx(folder: Path, steps: Sequence[StepResults]) -> Path:
         return found
 
     for one, table in [(s, t) for s in steps for t in s.summary.tables.values()]:
-        sheet = book.create_sheet(_sheet_name(f"{one.step}.{table.name}", taken))
+        sheet = book.create_sheet(_sheet_name(one.step, table.name, taken))
         heads = [cell(sheet, column.heading) for column in table.columns]
         for head in heads:
             head.font = Font(bold=True)
+        # Which class odds are of, and what an empty cell stands for.
+        if about := ". ".join(filter(None, (table.caption, table.note))):
+            heads[0].comment = Comment(clean(about), "unpooled", 200, 400)
         sheet.append(heads)
         kinds = [column.kind for column in table.columns]
         for row in table.rows:
@@ -216,8 +221,13 @@ def harmless(cell: Value) -> Value:
     return f"'{cell}"
 
 
-def _sheet_name(name: str, taken: set[str]) -> str:
-    """Return a sheet's name that Excel takes, once in the book."""
+def _sheet_name(step: str, table: str, taken: set[str]) -> str:
+    """Return a sheet's name that Excel takes, once in the book.
+
+    The step's name is cut first: its tables must be told apart.
+    """
+    table = table[: _SHEET_LETTERS - min(len(step), _STEP_LETTERS) - 1]
+    name = f"{step[: _SHEET_LETTERS - len(table) - 1]}.{table}"
     name = re.sub(r"[\[\]:*?/\\]", "_", clean(name)).strip("'")
     short, n = name[:_SHEET_LETTERS], 1
     while short.lower() in taken:

@@ -16,6 +16,7 @@ from unpooled.results.formats import left_out
 # Shown elsewhere in the report, or of no use to its reader.
 _SHOWN_ELSEWHERE = ("kept_", "n_features_in_", "feature_names_in_", "n_samples_")
 MOST_ACROSS = 6  # columns of numbers that a page shows
+_MOST_ASKED = 4  # attributes that a sentence on what silos keep names
 _FEW = 12  # numbers of an array that are printed one by one
 _MOST_CELLS = 100_000  # of an array in a file; larger ones are in the model's own file
 
@@ -47,14 +48,26 @@ def fitted_attributes(fitted: Mapping[str, Any]) -> list[Exhibit]:
     return [Exhibit("Fitted attributes", text, tables)]
 
 
-def kept_in_silos() -> Exhibit:
-    """Return what stands in the place of results that no silo disclosed."""
+def kept_in_silos(disclosable: Sequence[str]) -> Exhibit:
+    """Return what stands in the place of results that no silo disclosed.
+
+    `disclosable` names those that a study can ask for.
+    """
     text = (
-        "Each silo keeps results of its own. They were not requested from the silos, "
-        "so they are not among these results. Where silos have different columns, a "
-        "study file requests them by the key disclose; each silo finds its own in its "
-        "folder of results."
+        "Each silo keeps results of its own, and finds them in its folder of results. "
     )
+    if disclosable:
+        named = ", ".join(f'"{name}"' for name in disclosable[:_MOST_ASKED])
+        others = len(disclosable) - _MOST_ASKED
+        text += (
+            f"They were not requested from the silos, so they are not among these "
+            f"results. Where silos have different columns, a study file requests them "
+            f"by the key disclose = [{named}]"
+            f"{f', or {others} others' if others > 0 else ''}, which every silo must "
+            f"allow."
+        )
+    else:
+        text += "No silo shows them to anybody else."
     return Exhibit("Kept in the silos", text)
 
 
@@ -191,3 +204,11 @@ def _array(name: str, value: Any) -> Table | None:
         heads = (Column(name, "number") for name in ordinals(value.shape[1]))
         cells |= zip(heads, value.T, strict=True)
     return Table.of(name.strip("_"), cells, place="files")
+
+
+def without_rounding(values: Array, scale: float | Array) -> Array:
+    """Return numbers, with 0 for those that are rounding errors beside `scale`.
+
+    Of centred columns a mean is 3e-16, which a reader takes for a result.
+    """
+    return np.where(np.abs(values) <= 1e-13 * np.abs(scale), 0.0, values)

@@ -3,7 +3,7 @@
 import math
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 # Characters that change the direction of the text around them: a column's name must
 # not be able to reverse a sentence about it.
@@ -16,13 +16,23 @@ _RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 
 def byte_size(n: int) -> str:
-    """Return a number of bytes as "9,999 bytes", "10.0 kB" "2.5 MB" or "3.0 GB"."""
-    if n < 1_000_000:
-        return f"{n:,} bytes" if n < 10_000 else f"{n / 1e3:.1f} kB"
-    return f"{n / 1e6:,.1f} MB" if n < 1_000_000_000 else f"{n / 1e9:,.1f} GB"
+    """Return a number of bytes as "9,999 bytes", "10.0 kB", "2.5 MB" or "3.0 TB"."""
+    if n < 10_000:
+        return f"{n:,} bytes"
+    value, unit = n / 1000, "kB"
+    for larger in ("MB", "GB", "TB"):
+        # Rounded to one decimal, this would be 1000.0 of the smaller unit.
+        if value >= 999.95:
+            value, unit = value / 1000, larger
+    return f"{value:.1f} {unit}"
 
 
-def listed(names: Sequence[str]) -> str:
+def minute(time: str) -> str:
+    """Return an ISO 8601 time without seconds and zone: "2026-11-26 23:15"."""
+    return time[:16].replace("T", " ")
+
+
+def listed(names: Iterable[str]) -> str:
     """Return names as "a, b and c"."""
     names = [str(name) for name in names]
     if len(names) < 2:

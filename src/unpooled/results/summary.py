@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _WIDTH = 80
+_FEW = 8  # columns that a sentence on units names
 
 
 @final
@@ -129,8 +130,23 @@ class Tabular(abc.ABC):
 
 
 def summaries_of(models: Sequence[Any]) -> list[Summary]:
-    """Return the summaries of a study's models, in the order of its steps."""
-    return [summary_of(model, models[i + 1 :]) for i, model in enumerate(models)]
+    """Return the summaries of a study's models, in the order of its steps.
+
+    Where steps before a model changed the units of its columns, its summary begins
+    with what a unit is: "for one unit of the column" means nothing without it.
+    """
+    found, units = [], dict[str, tuple[str, str]]()
+    for i, model in enumerate(models):
+        summary = summary_of(model, models[i + 1 :])
+        if text := _units_read(model, units):
+            summary.exhibits.insert(0, Exhibit("Units", text))
+        found.append(summary)
+        if hasattr(type(model), "_units"):
+            given = model._units()
+            units |= {
+                name: (unit, type(model).__name__) for name, unit in given.items()
+            }
+    return found
 
 
 def summary_of(model: Any, later: Sequence[Any] = ()) -> Summary:
@@ -146,6 +162,40 @@ def summary_of(model: Any, later: Sequence[Any] = ()) -> Summary:
         if name.endswith("_") and name[0] != "_"
     }
     return Summary(title_of(model), fitted_attributes(fitted))
+
+
+def _units_read(model: Any, units: Mapping[str, tuple[str, str]]) -> str:
+    """Return the units of a model's columns, of which earlier steps changed some.
+
+    `units` has by column the unit and the class of the step that gave it.
+    """
+    fitted = vars(model)
+    names = [str(name) for name in fitted.get("feature_names_in_", ())]
+    response = fitted.get("response_")
+    answers = fitted.get("y_columns_", [] if response is None else [response])
+    names += [str(name) for name in answers if str(name) not in names]
+    changed: dict[tuple[str, str], list[str]] = {}
+    for name in names:
+        if name in units:
+            changed.setdefault(units[name], []).append(name)
+    left = [name for name in names if name not in units]
+    sentences = []
+    for (unit, step), own in changed.items():
+        which = _few(own) if left or len(changed) > 1 else "All columns"
+        verb = "is" if len(own) == 1 and which != "All columns" else "are"
+        sentences.append(f"{which} {verb} in {unit} here, as {step} gives them.")
+    if changed and left:
+        one = len(left) == 1
+        others = left[0] if one else f"The other {len(left):,} columns"
+        sentences.append(f"{others} {'is' if one else 'are'} not rescaled.")
+    return " ".join(sentences)
+
+
+def _few(names: Sequence[str]) -> str:
+    """Return "a, b and 7 other columns"."""
+    if len(names) <= _FEW:
+        return listed(names)
+    return f"{', '.join(names[:_FEW])} and {len(names) - _FEW} other columns"
 
 
 def _grid(table: Table) -> str:

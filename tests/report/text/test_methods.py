@@ -1,12 +1,15 @@
 """The paragraph on methods: every estimator speaks for itself, with its works."""
 
 import inspect
+from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import unpooled as up
 from report_pages import facts
+from unpooled.data import heart_disease
 from unpooled.models.files.catalogue import estimators
 from unpooled.report.facts import Facts
 from unpooled.report.text.methods import methods
@@ -59,6 +62,72 @@ def test_the_paragraph_numbers_its_works_and_names_versions(heart):
     assert "equal those of pooled data" in found.paragraph
     assert f"unpooled {up.__version__}" in found.paragraph
     assert f"numpy {np.__version__}" in found.paragraph
+
+
+def test_what_a_column_transformer_did_is_said():
+    """It said "Columns were selected", and nothing of imputation or encoding."""
+    rng = np.random.default_rng(0)
+    silos = {
+        name: pd.DataFrame(rng.normal(size=(60, 8)), columns=list("abcdefgh")).assign(
+            site=rng.choice(["x", "y"], 60)
+        )
+        for name in "uvw"
+    }
+    numbers = list("cdefgh")
+    model = up.ColumnTransformer(
+        [
+            (up.SimpleImputer("median"), ["a", "b"]),
+            (up.StandardScaler(), [*numbers, "i"]),
+            (up.OneHotEncoder(), "categorical"),
+        ]
+    )
+    silos = {name: rows.assign(i=rng.normal(size=60)) for name, rows in silos.items()}
+    model.fit(up.simulate(silos, categorical=["site"]))
+
+    one = citation_of(model)
+
+    assert "Of a and b: missing values were replaced by the median" in one.sentence
+    assert "Of 7 columns: columns were centred" in one.sentence
+    assert "Of site: categories were encoded" in one.sentence
+    assert len(one.references) == 3
+    assert one.exact
+    assert one.apart_from == "medians, interpolated between at least 10 values"
+
+
+def test_what_is_inexact_within_a_column_transformer_is_not_called_exact(heart):
+    noisy = up.StandardScaler(privacy=up.GaussianPrivacy(1.0, 1e-5, 500.0))
+    federation = up.simulate(heart_disease.load(), label="num")
+    model = up.ColumnTransformer([(noisy, ["age", "sex"])]).fit(federation)
+
+    assert not citation_of(model).exact
+    told = methods(replace(heart, models=[("columntransformer", model)])).paragraph
+    assert "Estimates of ColumnTransformer may differ" in told
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        up.Describe(),
+        up.Quantiles(),
+        up.RobustScaler(),
+        up.QuantileTransformer(),
+        up.KBinsDiscretizer(),
+        up.SimpleImputer("median"),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_quantiles_between_several_values_are_not_called_equal(heart, model):
+    def told(*models):
+        return methods(replace(heart, models=[("x", one) for one in models])).paragraph
+
+    equal = "Estimates equal those of pooled data, up to rounding error"
+    assert f"{equal}, apart from" in told(model, up.PCA())
+    assert "interpolated between at least 10 values." in told(model)
+    assert f"{equal}." in told(model.set_params(min_rows=1))
+    assert f"{equal}." in told(up.Describe(quartiles=False))
+    both = told(up.PCA(1, rank=1), up.Describe())
+    assert "of PCA may differ from those of an exact analysis of pooled data" in both
+    assert "data, and so may medians and quartiles, interpolated between" in both
 
 
 def test_what_is_approximate_or_in_clear_is_said():

@@ -3,6 +3,7 @@
 import dataclasses
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import unpooled as up
@@ -135,6 +136,24 @@ def test_disclosed_values_are_warned_of():
     assert any(one.startswith("Otherwise, any") for one in could_not_learn(some))
 
 
+def test_what_the_coordinator_and_neighbours_saw_is_one_warning():
+    ids = [f"person {number}" for number in range(60)]
+    X = np.random.default_rng(0).normal(size=(60, 4))
+    tables = {
+        name: pd.DataFrame({"id": ids, f"{name}1": X[:, j], f"{name}2": X[:, j + 1]})
+        for j, name in enumerate("abc")
+    }
+    policy = up.Policy.open()
+    federation = up.simulate(tables, partition="columns", ids="id", policy=policy)
+
+    (one, *others) = cautions(facts_of([], federation))
+
+    assert one.heading == "Some values were disclosed as they are"
+    assert "The coordinator saw, silo by silo" in one.text
+    assert "Neighbouring silos saw, silo by silo" in one.text
+    assert one.heading not in [other.heading for other in others]
+
+
 def test_what_has_entries_for_people_is_warned_of():
     federation = up.simulate(up.partition_rows(rows(), 4), policy=up.Policy.open())
     federation.sum(local_score, weights=np.ones(60))
@@ -252,7 +271,7 @@ def test_loosened_rules_are_named_with_their_silos():
     assert one.heading == "Rules looser than the library’s defaults"
     assert one.text == (
         f"{names[1]} allowed more than the defaults: fewest rows behind any array "
-        f"that leaves (2)."
+        f"that leaves (2, by default 10)."
     )
 
 

@@ -2,6 +2,7 @@
 
 import re
 from functools import partial
+from importlib.resources import files
 from xml.etree import ElementTree
 
 import matplotlib
@@ -9,7 +10,8 @@ import numpy as np
 import pytest
 
 from unpooled.results.exhibits import Picture
-from unpooled.results.plots import charts
+from unpooled.results.plots import charts, class_plots
+from unpooled.results.plots.drawing import OF_CLASSES, page_variable
 from unpooled.results.plots.svg import svg
 
 SHARES = np.array([0.5, 0.25, 0.125])
@@ -75,6 +77,27 @@ def test_colours_are_those_of_the_page(draw):
     assert {"currentColor", "var(--accent)", "var(--second)"} <= set(
         re.findall(r"currentColor|var\(--\w+\)", drawn)
     )
+
+
+def test_every_class_has_a_colour_of_the_page_and_of_notebooks():
+    names = [f"{j}" for j in range(6)]
+    draw = partial(
+        class_plots.plane,
+        np.random.default_rng(0).standard_normal((6, 2)),
+        np.broadcast_to(np.eye(2), (6, 2, 2)),
+        names,
+        {},
+    )
+
+    drawn = svg(picture(draw), "classes-0")
+
+    assert not re.search("#[0-9a-f]{6}", drawn)
+    used = set(re.findall(r"stroke: var\((--\w+)\)", drawn))
+    assert used == {page_variable(name) for name in OF_CLASSES}
+    style = (files("unpooled.report") / "style.css").read_text("utf-8")
+    for variable in used:
+        # In light and in dark, and on paper.
+        assert len(re.findall(rf"{variable}: #[0-9a-f]{{6}};", style)) == 3
 
 
 @pytest.mark.parametrize("draw", [scree, loadings])

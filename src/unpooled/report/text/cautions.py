@@ -8,6 +8,7 @@ import numpy as np
 
 from unpooled.errors import StudyError
 from unpooled.ledger import Release
+from unpooled.ledger.rounds import rounds_label
 from unpooled.models.preprocessing.imputer import SimpleImputer
 from unpooled.models.preprocessing.iterative_imputer import IterativeImputer
 from unpooled.models.preprocessing.preprocessing_results import (
@@ -16,8 +17,7 @@ from unpooled.models.preprocessing.preprocessing_results import (
     much_filled,
 )
 from unpooled.report.facts import Facts, declaration
-from unpooled.report.text.rounds import rounds_label
-from unpooled.report.text.rules import DESCRIPTIONS, loosened, value_text
+from unpooled.report.text.rules import DEFAULTS, DESCRIPTIONS, loosened, value_text
 from unpooled.report.text.wording import (
     meaning,
     pairs_columns,
@@ -107,7 +107,7 @@ def _about_protection(facts: Facts) -> list[Caution]:
 
 
 def _about_single_silos(facts: Facts) -> list[Caution]:
-    found = []
+    found, seen = [], []
     for visibility, observer in (
         ("disclosed", "The coordinator saw"),
         ("exchanged", "Neighbouring silos saw"),
@@ -115,10 +115,11 @@ def _about_single_silos(facts: Facts) -> list[Caution]:
         if shown := _meanings(
             [x for x in facts.lines("out") if x.visibility == visibility]
         ):
-            text = (
-                f"{observer}, silo by silo and not only as a total: {'; '.join(shown)}."
-            )
-            found.append(Caution("Some values were disclosed as they are", text, True))
+            what = "; ".join(shown)
+            seen.append(f"{observer}, silo by silo and not only as a total: {what}.")
+    if seen:
+        text = " ".join(seen)
+        found.append(Caution("Some values were disclosed as they are", text, True))
     if people := _meanings([x for x in facts.lines("out") if per_person(x)]):
         text = (
             f"These arrays have entries for single people: {'; '.join(people)}. "
@@ -264,7 +265,9 @@ def _about_rules(facts: Facts) -> list[Caution]:
     for silo, policy in (facts.policies or {}).items():
         if keys := loosened(policy):
             loose = [
-                f"{_as_phrase(key)} ({value_text(key, policy[key])})" for key in keys
+                f"{_as_phrase(key)} ({value_text(key, policy[key])}, by default "
+                f"{value_text(key, DEFAULTS[key])})"
+                for key in keys
             ]
             by_rules.setdefault("; ".join(loose), []).append(silo)
     return [

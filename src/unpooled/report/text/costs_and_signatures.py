@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from unpooled.coordinator.step_call import RoundRecord
+from unpooled.ledger.rounds import round_numbers
 from unpooled.protocol.opened_numbers import numbers_of_lines
 from unpooled.report.facts import Facts
-from unpooled.report.text.rounds import round_numbers
 from unpooled.results.exhibits import Column, Table, Value
 
 # With more runs of rounds, all rounds of a step are one row, wherever they stand.

@@ -107,17 +107,16 @@ def _how(facts: Facts, cited: Callable[..., str]) -> str:
 
 
 def _agreement(facts: Facts) -> str:
-    exact = [citation_of(model).exact for _, model in facts.models]
-    if not exact:
+    cited = [(type(model).__name__, citation_of(model)) for _, model in facts.models]
+    if not cited:
         return ""
-    if all(exact):
-        return "Estimates equal those of pooled data, up to rounding error."
-    names = [
-        type(model).__name__
-        for (_, model), one in zip(facts.models, exact, strict=True)
-        if not one
-    ]
+    apart = listed(dict.fromkeys(o.apart_from for _, o in cited if o.apart_from))
+    names = [name for name, one in cited if not one.exact]
+    if not names:
+        but = f", apart from {apart}" if apart else ""
+        return f"Estimates equal those of pooled data, up to rounding error{but}."
+    also = f", and so may {apart}" if apart else ""
     return (
         f"Estimates of {listed(names)} may differ from those of an exact analysis of "
-        f"pooled data."
+        f"pooled data{also}."
     )

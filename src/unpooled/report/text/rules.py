@@ -34,7 +34,7 @@ DESCRIPTIONS: Mapping[str, str] = {
     "allowed_steps": "Which steps may run",
     "allowed_columns": "Which columns may be read",
 }
-_DEFAULTS = Policy().as_dict()
+DEFAULTS = Policy().as_dict()
 
 
 def rules_table(facts: "Facts") -> Table | None:
@@ -80,7 +80,7 @@ def value_text(key: str, value: Any) -> str:
 def loosened(policy: Mapping[str, Any]) -> list[str]:
     """Return the rules of a policy that allow more than the library's defaults."""
     found = []
-    for key, default in _DEFAULTS.items():
+    for key, default in DEFAULTS.items():
         value = policy.get(key, default)
         if key == "roster_period_days":
             looser = value is not None

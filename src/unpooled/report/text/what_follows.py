@@ -12,7 +12,7 @@ from unpooled.report.text.wording import (
     shown_as_they_are,
     veiled,
 )
-from unpooled.results.formats import counted
+from unpooled.results.formats import counted, listed
 from unpooled.secure.sums.mask_graph import PEERS
 
 
@@ -28,9 +28,12 @@ def could_learn(facts: Facts) -> list[str]:
         f"be computed from them, such as the results."
     ]
     if N is not None and not plain:
-        found.append(
-            f"The total sample size: {N:,} rows; not how many of them any one silo has."
-        )
+        size = f"The total sample size: {N:,} rows"
+        if facts.partition == "columns":
+            size = f"How many people all silos have in common: {N:,}"
+        elif not shown_as_they_are(facts):
+            size += "; not how many of them any one silo has"
+        found.append(f"{size}.")
     found.append(
         "The names of silos and columns, when each silo answered, and how long its "
         "messages were."
@@ -160,11 +163,15 @@ def paired_columns(facts: Facts) -> int:
 def _repeated(facts: Facts) -> list[str]:
     hidden = {(x.study, x.round, x.step) for x in veiled(facts)}
     rounds = {(x.study, x.round, x.step) for x in facts.lines("out")} - hidden
-    counts = Counter(step for _, _, step in rounds)
+    # Of a study with folds nearly all steps: those of one model are said together.
+    together: dict[tuple[str, int], list[str]] = {}
+    for step, n in sorted(Counter(step for _, _, step in rounds).items()):
+        if n > 1:
+            together.setdefault((subject_of_step(step), n), []).append(step)
     return [
-        f"{subject_of_step(step)}, {step}: {counted(n, 'time')}"
-        for step, n in sorted(counts.items())
-        if n > 1
+        f"{listed(steps)}, {counted(n, 'time')}{' each' if len(steps) > 1 else ''}, of "
+        f"“{about}”"
+        for (about, n), steps in together.items()
     ]
 
 

@@ -13,8 +13,8 @@ from typing import final
 
 from unpooled.coordinator.comparisons import computed_for
 from unpooled.ledger import Release
+from unpooled.ledger.rounds import Round, equal_rounds, rounds_label
 from unpooled.report.facts import Facts, argument, declaration, subject_of_step
-from unpooled.report.text.rounds import Round, equal_rounds, rounds_label
 from unpooled.results.formats import byte_size, listed
 
 # Visibilities of a silo's own values, rather than of its part of a total.

@@ -7,7 +7,7 @@ import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.results.plots.class_plots import ellipse
-from unpooled.results.plots.drawing import ACCENT, INK, SECOND, short
+from unpooled.results.plots.drawing import ACCENT, INK, SECOND, plane, short
 from unpooled.results.plots.scatter_plots import write_names
 
 if TYPE_CHECKING:
@@ -67,8 +67,7 @@ def draw_biplot(
     reach = float(reach) or 1.0
     longest = float(np.linalg.norm(arrows, axis=1).max(initial=0.0)) or 1.0
     scale = _REACH * reach / longest
-    axes.axhline(0, color=INK, alpha=0.2, linewidth=0.8)
-    axes.axvline(0, color=INK, alpha=0.2, linewidth=0.8)
+    plane(axes, labels)
     for (x, y), outline, name in zip(means, outlines, names, strict=True):
         axes.fill(*outline.T, color=ACCENT, alpha=0.1, linewidth=0)
         axes.plot(*outline.T, color=ACCENT, linewidth=1.2)
@@ -86,8 +85,6 @@ def draw_biplot(
     axes.set_aspect("equal", adjustable="box")
     axes.grid(color=INK, alpha=0.1, linewidth=0.8)
     axes.set_axisbelow(True)
-    axes.set_xlabel(labels[0], color=INK, labelpad=6)
-    axes.set_ylabel(labels[1], color=INK)
     axes.set_title(title, color=INK, fontsize=_SMALL, loc="left", pad=6)
     return scale
 

@@ -13,6 +13,7 @@ from unpooled.results.plots.drawing import (
     WIDTH,
     blank,
     drawing,
+    ground,
     name_numbers,
     panel,
     short,
@@ -57,24 +58,36 @@ def scree(
     errors : (k,) array, optional
         Half the lengths of the first k shares' intervals.
     """
-    height = 408
-    figure = blank(height)
-    panels = scree_panels(figure, height)
+    panels = scree_panels(blank)
+    draw_scree(panels, shares, kept, reference, name, errors)
+    return cast("Figure", panels[0].figure)
+
+
+def draw_scree(
+    panels: "Sequence[Axes]",
+    shares: Float[Array, " l"],
+    kept: int | None,
+    reference: Float[Array, " l"] | None,
+    name: str,
+    errors: Float[Array, " k"] | None,
+) -> None:
+    """Draw shares of variance, and on a second panel the cumulative share."""
     draw_shares(panels[0], shares, kept, reference, name, errors)
-    panels[0].set_xlabel("")
-    draw_cumulative(panels[1], shares, kept)
-    return figure
+    if len(panels) > 1:
+        panels[0].set_xlabel("")
+        draw_cumulative(panels[1], shares, kept)
 
 
-def scree_panels(figure: "Figure", height: int) -> "list[Axes]":
+def scree_panels(figure_of: "Callable[[int], Figure]") -> "list[Axes]":
     """Return a panel for shares, and a lower one for cumulative shares."""
-    width = WIDTH - 44 - 8
+    height, width = 408, WIDTH - 44 - 8
+    figure = figure_of(height)
     panels = [
         panel(figure, 44, width, 26, 210, height),
         panel(figure, 44, width, height - 148, 42, height),
     ]
     for axes in panels:
-        _ground(axes)
+        ground(axes)
     return panels
 
 
@@ -406,12 +419,6 @@ def _count_components(axes: "Axes", k: int, label: str) -> None:
     axes.set_axisbelow(True)
     axes.grid(axis="y", color=INK, alpha=0.13, linewidth=0.8)
     axes.set_xlabel(label, color=INK, labelpad=6)
-
-
-def _ground(axes: "Axes") -> None:
-    """Give a panel the line that its bars stand on."""
-    axes.spines["bottom"].set_visible(True)
-    axes.spines["bottom"].set(color=INK, linewidth=0.8, alpha=0.55)
 
 
 def _per_cent_ticks(axes: "Axes") -> None:

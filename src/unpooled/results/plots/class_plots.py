@@ -11,7 +11,7 @@ import numpy as np
 import scipy
 
 from unpooled.arrays import Array, Float
-from unpooled.results.plots.drawing import ACCENT, INK, SECOND, drawing, short
+from unpooled.results.plots.drawing import INK, OF_CLASSES, drawing, short
 from unpooled.results.plots.label_places import label_places, nearest_edge
 
 if TYPE_CHECKING:
@@ -23,8 +23,9 @@ _SIDE = 380
 SHARE = 0.68
 _CORNERS = 120  # of the polygon that an ellipse is drawn as
 _REACH = 3.6  # standard deviations beyond the outer means, where curves end
-# With two colours, enough to tell twelve classes apart.
+# As many as colours, so that classes differ in both; thirty-six in one of them.
 _MARKERS = "os^Dvx"
+_LEADER = 12.0  # pixels from a mean to its name from which a line joins them
 
 
 def plane(
@@ -52,14 +53,14 @@ def plane(
     low, high = _fitting(axes, corners.min(axis=0), corners.max(axis=0))
     for j, name in enumerate(names):
         points = people.get(name, np.zeros((0, 2)))
-        marker = _MARKERS[j // 2 % len(_MARKERS)]
         look = {"color": _colour(j), "alpha": 0.45, "markersize": 3}
+        look |= {"markeredgewidth": 0.6, "fillstyle": "none"}
         if len(points):
-            axes.plot(*points.T, marker, markeredgewidth=0.6, fillstyle="none", **look)
+            axes.plot(*points.T, _marker(j), **look)
     for j, (outline, (x, y)) in enumerate(zip(outlines, means, strict=True)):
         axes.fill(*outline.T, color=_colour(j), alpha=0.07, linewidth=0)
         axes.plot(*outline.T, color=_colour(j), linewidth=1.2)
-        axes.plot([x], [y], _MARKERS[j // 2 % len(_MARKERS)], color=_colour(j))
+        axes.plot([x], [y], _marker(j), color=_colour(j))
     axes.set_xlim(low[0], high[0])
     axes.set_ylim(low[1], high[1])
     axes.grid(color=INK, alpha=0.1, linewidth=0.8)
@@ -117,11 +118,7 @@ def densities(
     top = max(float(height.max()) for height in heights)
     axes.set_xlim(low, high)
     axes.set_ylim(0, 1.1 * top)
-    # Neighbours have different colours.
-    rank = np.argsort(np.argsort(means, kind="stable"))
-    colours = [
-        _colour(j if len(means) == 2 else int(rank[j])) for j in range(len(means))
-    ]
+    colours = [_colour(j) for j in range(len(means))]
     for height, colour in zip(heights, colours, strict=True):
         axes.fill_between(x, height, color=colour, alpha=0.13, linewidth=0)
         axes.plot(x, height, color=colour, linewidth=1.5)
@@ -133,7 +130,9 @@ def densities(
     if threshold is not None and low < threshold < high:
         axes.plot([threshold] * 2, [0, 1.08 * top], color=INK, linewidth=1.1, ls="--")
         axes.annotate(
-            f"threshold {threshold:.2f}".replace("-", "−"), (threshold, 1.08 * top),
+            # Adding 0 to -0.0 leaves out its sign.
+            f"threshold {round(threshold, 2) + 0.0:.2f}".replace("-", "−"),
+            (threshold, 1.08 * top),
             (0, 4), textcoords="offset points", ha="center", va="bottom", color=INK,
         )  # fmt: skip
     axes.set_yticks([])
@@ -167,7 +166,11 @@ def _fitting(
 
 
 def _colour(j: int) -> str:
-    return (ACCENT, SECOND)[j % 2]
+    return OF_CLASSES[j % len(OF_CLASSES)]
+
+
+def _marker(j: int) -> str:
+    return _MARKERS[(j + j // len(OF_CLASSES)) % len(_MARKERS)]
 
 
 def _name_means(
@@ -187,7 +190,9 @@ def _name_means(
     for label, at, pixel, width, mean, colour in zip(
         labels, centres, pixels, widths, means, colours, strict=True
     ):
-        x, y = np.transpose([mean, to_data(nearest_edge(pixel, at, width, 8.0))])
-        axes.plot(x, y, color=INK, linewidth=0.5, alpha=0.5)
+        edge = nearest_edge(pixel, at, width, 8.0)
+        if np.linalg.norm(edge - pixel) > _LEADER:
+            x, y = np.transpose([mean, to_data(edge)])
+            axes.plot(x, y, color=INK, linewidth=0.5, alpha=0.5)
         u, v = to_data(at)
         axes.text(u, v, label, ha="center", va="center", color=colour, parse_math=False)

@@ -4,7 +4,7 @@ Matplotlib takes a quarter of a second to import, so it is imported when somethi
 drawn: naming a chart, as every model does, costs nothing.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,17 @@ if TYPE_CHECKING:
 
 # Names of colours: what they look like is set where a picture is written.
 INK, ACCENT, SECOND = "unpooled:ink", "unpooled:accent", "unpooled:second"
-ON_WHITE: Mapping[str, str] = {INK: "#1d2329", ACCENT: "#1f6287", SECOND: "#b4552d"}
+ON_WHITE: Mapping[str, str] = {
+    INK: "#1d2329",
+    ACCENT: "#1f6287",
+    SECOND: "#b4552d",
+    "unpooled:third": "#3c7a3b",
+    "unpooled:fourth": "#7b4b9e",
+    "unpooled:fifth": "#8a6a00",
+    "unpooled:sixth": "#b02e6e",
+}
+# Of classes that are drawn in one picture, in this order.
+OF_CLASSES = tuple(name for name in ON_WHITE if name != INK)
 # Natural width in CSS pixels: the page scales pictures to between 0.8 and 1.3 of it, so
 # that type is legible on a telephone and not coarse on a desk.
 WIDTH = 420
@@ -49,6 +59,11 @@ def name_colours() -> None:
         named[name] = colour
 
 
+def page_variable(name: str) -> str:
+    """Return the name that a colour has in a page's style."""
+    return f"--{name.removeprefix('unpooled:')}"
+
+
 def blank(height: int | float) -> "Figure":
     """Return a figure of the natural width, without a panel; `height` in CSS pixels."""
     from matplotlib.figure import Figure
@@ -62,9 +77,22 @@ def drawing(
     """Return an empty figure with one panel; margins are in CSS pixels."""
     figure = blank(height)
     axes = panel(figure, left, WIDTH - left - right, top, bottom, height)
+    ground(axes)
+    return figure, axes
+
+
+def ground(axes: "Axes") -> None:
+    """Give a panel the line that its bars stand on."""
     axes.spines["bottom"].set_visible(True)
     axes.spines["bottom"].set(color=INK, linewidth=0.8, alpha=0.55)
-    return figure, axes
+
+
+def plane(axes: "Axes", labels: Sequence[str]) -> None:
+    """Give a panel lines through the origin, and name what both directions show."""
+    axes.axhline(0, color=INK, alpha=0.2, linewidth=0.8)
+    axes.axvline(0, color=INK, alpha=0.2, linewidth=0.8)
+    axes.set_xlabel(labels[0], color=INK, labelpad=6)
+    axes.set_ylabel(labels[1], color=INK)
 
 
 def panel(

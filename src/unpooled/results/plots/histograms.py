@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unpooled.arrays import Array, Float
-from unpooled.results.plots.drawing import ACCENT, INK, WIDTH, blank, panel, short
+from unpooled.results.plots.drawing import (
+    ACCENT,
+    INK,
+    WIDTH,
+    blank,
+    ground,
+    panel,
+    short,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -88,8 +96,7 @@ def draw_histogram(
     axes.set_xlim(ends[0], ends[-1])
     axes.set_ylim(0, 1.06 * top)
     axes.set_title(name, loc="left", color=INK, pad=5)
-    axes.spines["bottom"].set_visible(True)
-    axes.spines["bottom"].set(color=INK, linewidth=0.8, alpha=0.55)
+    ground(axes)
     axes.locator_params(axis="y", nbins=3, integer=True)
     middles = (ends[:-1] + ends[1:]) / 2.0
     if single:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unpooled.arrays import Array, Bool, Float
-from unpooled.results.plots.drawing import ACCENT, INK, SECOND, drawing, short
+from unpooled.results.plots.drawing import ACCENT, INK, SECOND, drawing, plane, short
 from unpooled.results.plots.label_places import label_places, nearest_edge
 
 if TYPE_CHECKING:
@@ -53,18 +53,17 @@ def draw_correlation_circle(
     labels: tuple[str, str],
 ) -> None:
     """Draw the correlation circle on axes."""
+    from matplotlib.patches import Circle
+
     _square(axes, np.full(2, -_LIMIT), np.full(2, _LIMIT))
-    _circle(axes, (0.0, 0.0), INK, 0.8)
-    axes.axhline(0, color=INK, alpha=0.2, linewidth=0.8)
-    axes.axvline(0, color=INK, alpha=0.2, linewidth=0.8)
+    axes.add_patch(Circle((0.0, 0.0), 1.0, fill=False, edgecolor=INK, linewidth=0.8))
+    plane(axes, labels)
     texts = [short(name, 12) for name in names]
     colours = [ACCENT if is_first else SECOND for is_first in first]
     for (x, y), colour in zip(points, colours, strict=True):
         axes.plot([0, x], [0, y], color=colour, linewidth=1.2)
         axes.plot([x], [y], "o", color=colour, markersize=3.5)
     write_names(axes, points, texts, colours, (_LETTER, _LINE, _GAP), _LIMIT)
-    axes.set_xlabel(labels[0], color=INK, labelpad=6)
-    axes.set_ylabel(labels[1], color=INK)
 
 
 def category_map(
@@ -86,16 +85,13 @@ def category_map(
     figure, axes = drawing(height=_SIDE, left=44, right=12, top=10, bottom=42)
     reach = 1.35 * max(float(np.abs(points).max(initial=0.0)), 1e-9)
     _square(axes, np.full(2, -reach), np.full(2, reach))
-    axes.axhline(0, color=INK, alpha=0.2, linewidth=0.8)
-    axes.axvline(0, color=INK, alpha=0.2, linewidth=0.8)
+    plane(axes, labels)
     axes.plot(points[:, 0], points[:, 1], "o", color=ACCENT, markersize=3.5)
     texts = [short(name, 18) for name in names]
     # As in the circle, whose picture has another limit.
     unit = reach / _LIMIT
     sizes = (_LETTER * unit, _LINE * unit, _GAP * unit)
     write_names(axes, points, texts, [INK] * len(texts), sizes, reach)
-    axes.set_xlabel(labels[0], color=INK, labelpad=6)
-    axes.set_ylabel(labels[1], color=INK)
     return figure
 
 
@@ -127,8 +123,10 @@ def write_names(
     """
     letter, line, gap = sizes
     widths = [letter * len(text) for text in texts]
+    # Two names in a line are a letter apart.
+    apart = [width + letter for width in widths]
     picture = (-limit, limit, -limit, limit)
-    centres = label_places(points, widths, line, gap, picture, taken)
+    centres = label_places(points, apart, line, gap, picture, taken)
     for point, centre, width, text, colour in zip(
         points, centres, widths, texts, colours, strict=True
     ):
@@ -139,15 +137,6 @@ def write_names(
             axes.plot(x, y, color=colour, linewidth=0.6, alpha=0.6)
         u, v = centre
         axes.text(u, v, text, ha="center", va="center", color=colour, parse_math=False)
-
-
-def _circle(
-    axes: "Axes", centre: tuple[float, float], colour: str, width: float
-) -> None:
-    """Draw a circle of radius 1."""
-    from matplotlib.patches import Circle
-
-    axes.add_patch(Circle(centre, 1.0, fill=False, edgecolor=colour, linewidth=width))
 
 
 def _square(axes: "Axes", low: Float[Array, " 2"], high: Float[Array, " 2"]) -> None:

@@ -10,13 +10,11 @@ from markupsafe import Markup
 
 from unpooled.results.exhibits import Picture
 from unpooled.results.formats import clean
-from unpooled.results.plots.drawing import ACCENT, INK, ON_WHITE, SECOND
+from unpooled.results.plots.drawing import INK, OF_CLASSES, ON_WHITE, page_variable
 from unpooled.results.plots.drawn import drawn
 
-_COLOURS = {
-    ON_WHITE[INK]: "currentColor",
-    ON_WHITE[ACCENT]: "var(--accent)",
-    ON_WHITE[SECOND]: "var(--second)",
+_COLOURS = {ON_WHITE[INK]: "currentColor"} | {
+    ON_WHITE[name]: f"var({page_variable(name)})" for name in OF_CLASSES
 }
 
 
