@@ -37,7 +37,14 @@ def __getattr__(name: str) -> Any:
 
         if (kind := estimator(name)) is not None:
             return kind
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import difflib
+
+    known = [one for one in __dir__() if not name.startswith("_")]
+    close = difflib.get_close_matches(name.casefold(), map(str.casefold, known), n=1)
+    hint = [f". Did you mean {one!r}?" for one in known if [one.casefold()] == close]
+    raise AttributeError(
+        f"module {__name__!r} has no attribute {name!r}{''.join(hint[:1])}"
+    )
 
 
 def __dir__() -> list[str]:

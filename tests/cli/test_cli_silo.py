@@ -4,6 +4,8 @@ import sqlite3
 import subprocess
 import sys
 
+import numpy as np
+import pandas as pd
 import polars
 import pytest
 
@@ -35,10 +37,11 @@ def test_init_sets_a_silo_up_and_shows_its_public_line(kit, source):
 def test_init_asks_what_it_was_not_told(kit, source, monkeypatch):
     monkeypatch.setattr("unpooled.cli.silo.sys", Terminal)
 
-    run("silo", "init", "--kit", kit, input=f"{source}\nnum\n\nage, chol\n")
+    run("silo", "init", "--kit", kit, input=f"{source}\nnum\n\nage, chol\nchol\n")
 
     silo = SiloFile.from_file(kit / "local" / "silo.toml")
     assert (silo.label, silo.ids, silo.columns) == ("num", None, ("age", "chol"))
+    assert silo.categorical == ("chol",)
 
 
 class Terminal:
@@ -50,7 +53,7 @@ def test_init_without_a_person_needs_a_source(kit):
     assert "--source is missing" in run("silo", "init", "--kit", kit, code=2)
 
 
-@pytest.mark.parametrize("entry", ["chol", "chol=", "=0", "chol=zero"])
+@pytest.mark.parametrize("entry", ["chol", "chol=", "=0"])
 def test_codes_that_are_none_are_wrong_use(kit, source, entry):
     arguments = ("silo", "init", "--kit", kit, "--source", source, "--missing", entry)
 
@@ -107,8 +110,9 @@ def test_check_shows_rows_columns_rules_and_roster(kit, source):
     told = run("silo", "check", "--kit", kit, "--offline")
 
     assert "200 rows in" in told
-    assert "age yes" in told
-    assert "chol 56 no" in told
+    assert "age 35 77 yes" in told
+    assert "chol 56 100 458 no" in told
+    assert "the same as an earlier one" in told
     assert "Label num: 0 51 times" in told
     assert "min_parties 2 3" in told
     assert "The roster has 1 silo; the policy asks for 2" in told
@@ -137,6 +141,62 @@ def test_check_shows_cells_that_a_plan_would_say_no_for(kit, source, tmp_path):
     assert "5 rows in" in told
     assert 'of 200 there (where = "age <= 50", unlabelled = "drop")' in told
     assert "infinite" not in told
+
+
+def test_check_shows_units_repeated_rows_and_what_was_chosen(kit, tmp_path):
+    """A height in metres, a file exported twice, and rows chosen beside categories."""
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame(
+        {
+            "height": rng.normal(1.7, 0.1, 80).clip(1.5, 1.95),
+            "none": np.nan,
+            "ward": rng.choice(["a", "b"], 80),
+        }
+    )
+    twice = pd.concat([rows, rows.iloc[[4, 5]]])
+    twice.to_csv(tmp_path / "rows.csv", index=False)
+    run("silo", "init", "--kit", kit, "--source", tmp_path / "rows.csv",
+        "--categorical", "ward")  # fmt: skip
+
+    told = run("silo", "check", "--kit", kit, "--offline")
+
+    low, high = rows["height"].min(), rows["height"].max()
+    assert f"height {low:.6g} {high:.6g} yes" in told
+    assert "none 82 yes" in told
+    assert "ward categories yes" in told
+    assert "2 rows are the same as an earlier one" in told
+    assert "(data rows 81, 82)" in told
+
+    file = kit / "local" / "silo.toml"
+    file.write_text(file.read_text() + "where = \"ward == 'a'\"\n")
+    chosen = twice["ward"] == "a"
+    told = run("silo", "check", "--kit", kit, "--offline")
+    assert f"{chosen.sum()} rows in" in told
+    assert "of 82 there (where =" in told
+
+
+@pytest.mark.parametrize("n", [49, 60])
+def test_check_shows_an_identifier_that_is_read_as_a_measurement(kit, tmp_path, n):
+    rng = np.random.default_rng(1)
+    case = rng.permutation(n) + 100_000
+    rows = pd.DataFrame(
+        {
+            "case": [f"{number:09}" for number in case],
+            "crea": rng.normal(1.0, 0.2, n),
+            "age": rng.integers(40, 60, n),
+            "gap": [*case[1:], np.nan],
+        }
+    )
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    run("silo", "init", "--kit", kit, "--source", tmp_path / "rows.csv")
+
+    told = run("silo", "check", "--kit", kit, "--offline")
+
+    assert ("case: whole numbers, none of them twice" in told) == (n == 60)
+    file = kit / "local" / "silo.toml"
+    file.write_text(file.read_text() + 'ids = "case"\n')
+    told = run("silo", "check", "--kit", kit, "--offline")
+    assert "none of them twice" not in told
 
 
 def test_check_says_that_nothing_could_leave(kit, source, monkeypatch):

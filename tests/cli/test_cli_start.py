@@ -140,7 +140,7 @@ def test_server_and_silos_run_from_the_command(tmp_path, source):
         _wait_for(lambda: "answers as it should" in run("silo", "check", "--kit", va))
 
         def present():
-            with submission(kits / "coordinator", 5.0) as session:
+            with submission(kits / "coordinator") as session:
                 return "va" in session.present()
 
         _wait_for(present)

@@ -17,8 +17,8 @@ from command_line import too_wide
 from unpooled.cli.progress import Display
 from unpooled.cli.results_tables import exhibits
 from unpooled.cli.tables import left_table, plan_table
-from unpooled.cli.terminal import printable, shape, size
-from unpooled.results.formats import counted
+from unpooled.cli.terminal import printable, shape
+from unpooled.results.formats import byte_size, counted
 from unpooled.study.evaluation import joined_plans
 
 
@@ -45,7 +45,7 @@ def test_a_terminal_gets_a_bar():
             display.listener(*event)
 
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", out.getvalue())
-    assert f"3/3 rounds {size(plan.bytes)} per silo 3/3 silos" in shown
+    assert f"3/3 rounds {byte_size(plan.bytes)} per silo 3/3 silos" in shown
     assert too_wide(shown.replace("\r", "\n"), 80) == []
 
 
@@ -101,7 +101,7 @@ def test_bytes_are_those_of_the_step_when_a_search_ends_early():
     for number, line in enumerate(lines, 1):
         sent = [x for x in ledger if x.round == number and x.direction == "out"]
         said = line.rpartition(", ")[2]
-        assert said == f"{size(sum(x.bytes for x in sent))} from each", line
+        assert said == f"{byte_size(sum(x.bytes for x in sent))} from each", line
 
 
 def test_more_rounds_than_planned_are_shown_too():
@@ -187,7 +187,7 @@ def test_rounds_of_a_search_are_told_once():
     ],
 )
 def test_bytes_as_people_read_them(n, text):
-    assert size(n) == text
+    assert byte_size(n) == text
 
 
 def test_shapes_counts_and_names():

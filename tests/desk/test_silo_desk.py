@@ -441,6 +441,19 @@ def test_a_model_that_was_altered_is_not_used(own):
     assert "This silo has no results of this study" in said
 
 
+def test_models_that_stand_in_the_pipeline_too_are_shown_once(tmp_path):
+    """As a run delivers them: each step by itself, and the pipeline of those."""
+    heart = took_part(tmp_path)
+    model, _ = heart.fit()
+    for number, (name, step) in enumerate(model.steps, 1):
+        heart.deliver(step, f"{number:02}-{name}")
+
+    page = words(opened(desk_of(heart)).get(HEART))
+
+    for _, step in model.steps:
+        assert page.count(f"{type(step).__name__}: ") == 1
+
+
 # --- Account, rules, health ----------------------------------------------------------
 
 
@@ -452,6 +465,7 @@ def test_the_account_shows_budgets_rosters_and_refusals(own):
     opened_numbers = AuditLog(own.silo("rome").audit).state().opened
     assert f"{opened_numbers.total:,.0f} numbers were opened" in said
     assert f"a share of {opened_numbers.share:.2g}" in said
+    assert "Until a study of the same silos has counted all rows" in said
     assert "berlin, paris and rome" in said
     assert "1 refusal in the last 30 days depended on the rows, of at most 3" in said
     assert "pca.local_x" in said

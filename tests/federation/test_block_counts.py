@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import unpooled as up
+from line_fields import fields
 from unpooled.report.facts import facts_of
 from unpooled.report.html import render
 
@@ -40,9 +41,9 @@ def test_it_is_sealed_and_planned(halves, plan, model):
         assert set(line.seals) == set("xyz") == set(line.parties)
     assert halves[0].ledger.verify()
     planned = [line for line in plan.releases if line.step in STEPS]
-    assert [(n.step, n.round, n.shape, n.bytes) for n in planned] == [
-        (n.step, n.round, n.shape, n.bytes) for n in counted
-    ]
+    assert fields(planned, "step round shape bytes") == fields(
+        counted, "step round shape bytes"
+    )
 
 
 def test_the_report_explains_it(halves, model):

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import wire
+from line_fields import fields
 from matched_people import OPEN, common_ids, match, people, silos_of
 from unpooled import Policy, VFedPCA, plan
 from unpooled.errors import AggregationError, DataError, ReleaseRefusedError
@@ -28,11 +29,7 @@ def test_ledger_has_what_travelled(people):
     federation = match(tables)
     N, places = len(common_ids(tables)), intersection.places_for(45)
 
-    left = [
-        (line.step, line.name, line.shape, line.visibility)
-        for line in federation.ledger
-        if line.direction == "out"
-    ]
+    left = fields(federation.ledger, "step name shape visibility", direction="out")
 
     assert left == [
         ("matching.count", "count", (), "disclosed"),

@@ -275,6 +275,21 @@ def test_architecture_leads_to_files_and_functions_that_exist():
     assert named - defined - {"py"} == set()
 
 
+def test_architecture_names_every_rule_of_a_silo():
+    page = (DOCS / "architecture.md").read_text("utf-8")
+    rules = (ROOT / "src" / "unpooled" / "party" / "rules").glob("[a-z]*.py")
+
+    assert [rule.name for rule in rules if rule.name not in page] == []
+
+
+def test_readme_names_the_estimators_of_a_column_partition():
+    text = README.read_text("utf-8").partition("**Different columns")[2]
+    named = re.findall(r"`(\w+)`", text.partition("\n\n")[0])
+    by_columns = [n for n, one in estimators().items() if "columns" in one._partitions]
+
+    assert sorted(named) == sorted(by_columns)
+
+
 def test_readme_is_short():
     assert len(README.read_text("utf-8").splitlines()) <= 120
     assert len(blocks_of(README)[0].content.splitlines()) <= 12

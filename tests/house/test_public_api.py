@@ -65,6 +65,18 @@ def test_unknown_names_are_attribute_errors():
     with pytest.raises(AttributeError, match="has no attribute 'pca'"):
         getattr(unpooled, name)
     assert unpooled.errors is errors
+    # As after a name that a file or a study has: with the most similar one.
+    for name, meant in {
+        "LogisticRegresion": "LogisticRegression",
+        "cross_val_score": "cross_validate",
+        "pca": "PCA",
+    }.items():
+        with pytest.raises(AttributeError, match=f"Did you mean '{meant}'"):
+            getattr(unpooled, name)
+    name = "__wrapped__"
+    with pytest.raises(AttributeError) as raised:
+        getattr(unpooled, name)
+    assert "mean" not in str(raised.value)
 
 
 # --- Weight --------------------------------------------------------------------------

@@ -38,6 +38,7 @@ class CapturedServer:
         self._parties = json.loads(bytes.fromhex(content))["parties"]
         self._asked = queue.SimpleQueue()
         self._said, self._answered = {}, threading.Event()
+        self._latest = -1
 
     @collab.main
     def run(self) -> str:
@@ -61,9 +62,12 @@ class CapturedServer:
         return "done"
 
     def _ask(self, asked: Mapping) -> dict:
-        if "asked" in asked:
+        what = asked["asked"]
+        number = what["number"] if what else self._latest + 1
+        if number > self._latest:
+            self._latest = number
             self._answered.clear()
-            self._asked.put(asked["asked"])
+            self._asked.put(what)
         # A command has five seconds; an answer may take longer, and be asked for again.
         self._answered.wait(2.0)
         return self._said
@@ -84,13 +88,12 @@ class Doors(Channel):
         number = next(self._numbers)
         asked = {"number": number, "requests": texts, "zeros": zeros}
         told, until = {}, time.monotonic() + PATIENCE
-        with contextlib.suppress(NoConnection, NoReply):
-            told = self._tell({"asked": asked})
         while told.get("number") != number:
             assert time.monotonic() < until, "the silos do not answer"
-            # A job that moves gigabytes is late itself.
+            # A job that starts, or moves gigabytes, is late, and may have lost the
+            # command: a number is asked once, however often it is sent.
             with contextlib.suppress(NoConnection, NoReply):
-                told = self._tell({"wait": True})
+                told = self._tell({"asked": asked})
         return {p: base64.b64decode(text) for p, text in told["replies"].items()}
 
     def exchange(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:

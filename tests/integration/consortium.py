@@ -201,11 +201,11 @@ class Consortium:
         return path.read_text("utf-8", "replace") if path.exists() else ""
 
     def _server_answers(self) -> bool:
-        with submission(self.coordinator, 5.0):
+        with submission(self.coordinator):
             return True
 
     def _all_present(self) -> bool:
-        with submission(self.coordinator, 5.0) as session:
+        with submission(self.coordinator) as session:
             return session.present() >= set(self.processes) - {"server"}
 
 

@@ -99,6 +99,9 @@ CASES: dict[str, Case] = {
         IMPUTED,
         y=SIGNS,
     ),
+    "Correlation": Case({}, IMPUTED),
+    # Of columns whose people no other case asks about.
+    "Correlation-columns": Case(partition="columns", others=True),
     "ColumnTransformer": Case(
         {
             "transformers": [
@@ -112,10 +115,27 @@ CASES: dict[str, Case] = {
     "Describe-per-silo": Case({"per_silo": True, "decimals": 0}, **MIXED),
     "DerivedColumns": Case({"columns": {"log_age": "log(age)"}}, IMPUTED),
     "FAMD": Case(**MIXED),
+    "FAMD-columns": Case(
+        {"disclose": ("category_coordinates_",)},
+        partition="columns",
+        categorical=("cp", "restecg", "thal"),
+    ),
     "GLM": Case({"family": "gamma"}, IMPUTED, y=("age",)),
     "MetaAnalysis": Case({}, IMPUTED, y=("thalach",)),
     "MCA": Case(**CODED),
+    # All columns that the silos have.
+    "MCA-columns": Case(
+        partition="columns",
+        categorical=(
+            *("age", "sex", "cp", "trestbps", "chol", "fbs", "restecg", "thalach"),
+            *("exang", "oldpeak", "slope", "ca", "thal"),
+        ),
+    ),
     "OneHotEncoder": Case({"drop": "first"}, **CODED),
+    # Each silo names its own columns of categories.
+    "OneHotEncoder-columns": Case(
+        partition="columns", categorical=("cp", "restecg", "thal")
+    ),
     "OrdinalEncoder": Case(**CODED),
     "GeneralizedEigen": Case(
         {"n_components": 2, "pair": "pairs.local_canonical", "public": {"first": 6}},
@@ -190,7 +210,11 @@ CASES: dict[str, Case] = {
     "PowerTransformer": Case({"tol": 0.05}),
     "PowerTransformer-summed": Case({"comparison": "summed"}),
     "PCA-power": Case({"n_components": 5}, (*IMPUTED, "PowerTransformer")),
+    "Quantiles": Case({}, IMPUTED),
+    "Quantiles-columns": Case({"disclose": ("quantiles_",)}, partition="columns"),
     "Ridge": Case({"alpha": 3.0}, IMPUTED, y=("thalach",)),
+    "RobustScaler": Case({}, IMPUTED),
+    "RobustScaler-columns": Case(partition="columns"),
     "IterativeImputer": Case({"max_iter": 3}, others=True),
     "SimpleImputer": Case(),
     "StandardScaler": Case({}, IMPUTED),

@@ -33,22 +33,23 @@ def write_rows(silo: str, folder: Path, older: int = 0) -> Path:
     return path
 
 
-def write_columns(silo: str, folder: Path) -> Path:
+def write_columns(silo: str, folder: Path, first_person: int = 0) -> Path:
     """Write a silo's columns of the same 100 people, in the same order, all complete.
 
     Cleveland has four of Cleveland's columns, Hungary five, VA four, which all have
     "num", the label, too.
     """
     path = folder / f"{silo}-columns.parquet"
-    table, names = _people()
+    table, names = _people(first_person)
     first, last = {"cleveland": (0, 4), "hungary": (4, 9), "va": (9, 13)}[silo]
     pyarrow.parquet.write_table(table.select([*names[first:last], "num"]), path)
     return path
 
 
 @cache
-def _people() -> tuple[pa.Table, list[str]]:
-    frame = load()["cleveland"].to_pandas().dropna().head(100).astype(float)
+def _people(first: int) -> tuple[pa.Table, list[str]]:
+    whole = load()["cleveland"].to_pandas().dropna()
+    frame = whole[first : first + 100].astype(float)
     names = [str(name) for name in frame.columns if name != "num"]
     return pa.Table.from_pandas(frame, preserve_index=False), names
 
@@ -57,4 +58,5 @@ WRITERS = {
     "rows": write_rows,
     "other rows": partial(write_rows, older=1),
     "columns": write_columns,
+    "other columns": partial(write_columns, first_person=100),
 }

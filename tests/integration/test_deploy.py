@@ -91,7 +91,7 @@ def two_free_ports() -> int:
 
 
 def all_present(folder):
-    with submission(folder / "kits" / "coordinator", 5.0) as session:
+    with submission(folder / "kits" / "coordinator") as session:
         return session.present() >= set(SILOS)
 
 

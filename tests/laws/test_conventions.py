@@ -95,6 +95,7 @@ TRIALS: dict[str, tuple[Any, dict[str, Any]]] = {
     ),
     "SimpleImputer": (up.SimpleImputer(), {"pooled": sklearn.impute.SimpleImputer()}),
     "SimpleImputer-columns": (up.SimpleImputer(), COLUMNS),
+    "RobustScaler-columns": (up.RobustScaler(), COLUMNS),
     "StandardScaler": (
         up.StandardScaler(),
         {"pooled": sklearn.preprocessing.StandardScaler()},

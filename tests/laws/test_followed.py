@@ -41,7 +41,11 @@ def test_a_fit_is_followed_to_its_end(name: str, way: Way, seed: int | None):
     for attribute in fitted_names(model):
         found, wanted = getattr(model, attribute), getattr(alone, attribute)
         if isinstance(found, np.ndarray) and found.dtype.kind == "f":
-            np.testing.assert_array_equal(found, wanted)
+            if name == "Correlation" and way.partition == "columns":
+                # Rounded in secret, up or down.
+                np.testing.assert_allclose(found, wanted, rtol=1e-8, atol=1e-11)
+            else:
+                np.testing.assert_array_equal(found, wanted)
 
 
 # Plans of searches and iterations have the most rounds that there can be, and do not
@@ -49,7 +53,8 @@ def test_a_fit_is_followed_to_its_end(name: str, way: Way, seed: int | None):
 SEARCHES = {"CCA-4", "Heterogeneity-0", "PCA-1", "PCA-3", "PLSCanonical-1"}
 SEARCHES |= {"PersonalizedPCA-0", "PersonalizedPCA-1", "MetaAnalysis-1"}
 # Plans do not know how many categories there are, either.
-SEARCHES |= {"Describe-2", "FAMD-0", "MCA-0", "ColumnTransformer-0"}
+SEARCHES |= {"Describe-2", "FAMD-0", "FAMD-1", "MCA-0", "ColumnTransformer-0"}
+SEARCHES |= {"OneHotEncoder-1", "OrdinalEncoder-1"}
 # Nor whether any cell is missing.
 SEARCHES |= {"IterativeImputer-0", "IterativeImputer-1"}
 SEARCHES |= {"GLM-0", "GLM-1", "GLM-2"}
@@ -79,12 +84,9 @@ def as_planned(line: Release) -> tuple[object, ...]:
 
 
 def end(federation: up.Federation) -> None:
-    if federation.partition == "rows":
-        coded = federation.categorical
-        numbers = federation.select(exclude=coded) if coded else federation
-        up.StandardScaler().fit(numbers)
-    else:
-        up.PCA(1, svd_solver="gram").fit(federation)
+    coded = federation.categorical
+    numbers = federation.select(exclude=coded) if coded else federation
+    up.StandardScaler().fit(numbers)
 
 
 def test_a_fit_without_a_round_is_followed_too():

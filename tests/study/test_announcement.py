@@ -15,7 +15,7 @@ from unpooled.errors import AggregationError
 from unpooled.report.facts import declaration
 from unpooled.secure.keys.roster import Roster
 from unpooled.study import Study
-from unpooled.study.announcement import read_announced
+from unpooled.study.announcement import read_announced, stated
 from unpooled.study.pipeline import plan_fit
 from unpooled.study.simulated_federation import simulated_federation
 
@@ -44,6 +44,36 @@ def announced(parties):
         return read_announced(party, f"case-{name}", text_of(name))
 
     return announced
+
+
+def test_steps_within_a_step_are_said_as_steps():
+    """For people who read no Python: {'model': 'SimpleImputer', ...} is none of it."""
+    text = """
+[study]
+name = "heart"
+
+[parties.a]
+
+[[steps]]
+model = "ColumnTransformer"
+transformers = [
+  { model = "SimpleImputer", columns = "numeric" },
+  { model = "OneHotEncoder", columns = ["sex", "ward"], drop = "first" },
+]
+remainder = "passthrough"
+
+[[steps]]
+model = "PCA"
+n_components = 2
+standard_errors = true
+privacy = { epsilon = 1.0, delta = 1e-5, row_norm = 3.0 }
+"""
+    assert stated("heart", text).steps == (
+        "ColumnTransformer(transformers = [SimpleImputer() of numeric, "
+        "OneHotEncoder(drop = first) of sex and ward], remainder = passthrough)",
+        "PCA(n_components = 2, standard_errors = true, "
+        "privacy = {epsilon = 1.0, delta = 1e-05, row_norm = 3.0})",
+    )
 
 
 def of_lines(lines):

@@ -21,6 +21,8 @@ from unpooled.data import heart_disease
 from unpooled.errors import ReleaseRefusedError, StudyError
 from unpooled.study import Study, server_job
 from unpooled.study.announcement import calls_of, read_announced
+from unpooled.study.reporting import facts_of_run
+from unpooled.study.run_folder import RunFolder
 
 # Totals keep twelve digits, of which the inverse of the smallest variance takes two.
 ATOL = 1e-9
@@ -99,10 +101,8 @@ def check_own_files(folders):
 
 
 def test_what_is_asked_is_in_the_results_and_the_rest_in_each_silos(tmp_path):
-    outcome, place = server(tmp_path).ask("run", study(PCA))
+    place = server(tmp_path).done("run", study(PCA))
 
-    assert outcome["error"] is None
-    assert place is not None
     (_, _), (_, model) = place.models()
     X, _ = pooled()
     exact = sklearn.decomposition.PCA(2).fit(X).components_
@@ -138,13 +138,17 @@ def test_a_simulated_study_has_a_folder_for_each_silo(tmp_path):
     assert done.models["pca"].components_.shape == (2, 13)
     silos = tmp_path / "run" / "silos"
     check_own_files({silo: silos / silo / "results" for silo in SILOS})
+    # The report, made from the folder, names the columns of each silo.
+    known = facts_of_run(RunFolder.open(done.folder)).columns_of
+    assert known == {
+        silo: tuple(read(silos / silo / "results" / "pca_components.csv")[1])
+        for silo in SILOS
+    }
 
 
 def test_selection_and_right_answers_are_those_of_the_pooled_columns(tmp_path):
-    outcome, place = server(tmp_path).ask("run", study(MMVFL))
+    place = server(tmp_path).done("run", study(MMVFL))
 
-    assert outcome["error"] is None
-    assert place is not None
     (_, _), (_, model) = place.models()
     X, y = pooled()
     W = np.vstack(list(model.coef_.values()))
@@ -176,15 +180,8 @@ def test_selection_and_right_answers_are_those_of_the_pooled_columns(tmp_path):
 @pytest.mark.slow
 def test_a_study_that_died_between_a_fit_and_what_it_asks_is_continued(tmp_path):
     end = server(tmp_path)
-    end.dies_after(6)
-    outcome, _ = end.ask("run", study(PCA))
-    assert outcome["error"] is not None
+    place = end.continued(study(PCA), 6)
 
-    end.dies_after(None)
-    outcome, place = end.ask("resume", study(PCA))
-
-    assert outcome["error"] is None
-    assert place is not None
     assert place.models()[-1][1].components_.shape == (2, 13)
     check_own_files({s: tmp_path / s / "state" / "results" / "asked" for s in SILOS})
 

@@ -10,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import unpooled as up
+from line_fields import fields
 from small_study import (
     COLUMNS,
     SILOS,
@@ -95,11 +96,10 @@ def test_the_plan_is_what_the_ledger_becomes(study):
     run = study.run()
 
     def told(lines):
-        return [
-            (x.study, x.round, x.step, x.name, x.shape, x.dtype, x.bytes, x.visibility,
-             x.direction, x.parties)
-            for x in lines
-        ]  # fmt: skip
+        return fields(
+            lines,
+            "study round step name shape dtype bytes visibility direction parties",
+        )
 
     assert told(plan.releases) == told(run.ledger)
     assert plan.rounds == 8

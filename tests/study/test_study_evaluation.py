@@ -227,10 +227,8 @@ def test_silos_follow_the_evaluation_of_an_announced_text(tmp_path):
         "[study]", "[study]\nrandom_state = 0"
     )
     asked += "[evaluate]\ncv = 4\njackknife = 4\n"
-    outcome, place = server.ask("run", asked)
+    place = server.done("run", asked)
 
-    assert outcome["error"] is None
-    assert place is not None
     content = json.loads((place.path / "evaluation.json").read_text())
     assert len(content["scores"]["accuracy"]) == 4
     assert len(content["jackknife"]["block_rows"]) == 4
@@ -244,15 +242,8 @@ def test_silos_follow_an_evaluation_whose_job_died(tmp_path):
         "[study]", "[study]\nrandom_state = 0"
     )
     asked += "[evaluate]\ncv = 3\n"
-    server.dies_after(9)
-    outcome, _ = server.ask("run", asked)
-    assert outcome["error"] is not None
+    place = server.continued(asked, 9)
 
-    server.dies_after(None)
-    outcome, place = server.ask("resume", asked)
-
-    assert outcome["error"] is None
-    assert place is not None
     assert (place.path / "evaluation.json").exists()
 
 
@@ -395,6 +386,22 @@ def test_sentences_say_which_way_is_better_and_why_two_means_differ(write):
     pooled = predicted.tables[0].rows[1][1]
     said = f"The mean of the folds' balanced accuracies is {100 * mean:.1f} %"
     assert (said in predicted.text) == (abs(mean - pooled) >= 0.0005)
+
+
+def test_a_score_of_one_class_is_planned_and_told_with_its_class(write):
+    scoring = '["recall", "recall:x", "precision:x"]'
+    study = write(text(f"[evaluate]\ncv = 3\nscoring = {scoring}\n", steps=STEPS))
+    planned = study.plan()
+    run = study.run()
+
+    assert planned.rounds == len({line.round for line in run.ledger})
+    classes = run.evaluation.classes
+    assert classes[0] == "x"
+    scores, _ = evaluation_exhibits(run.evaluation)
+    said = "recall{} is the share of the class {!r} that is predicted correctly"
+    assert said.format("", classes[1]) in scores.text
+    assert said.format(":x", "x") in scores.text
+    assert "precision:x is the share that is of the class 'x'" in scores.text
 
 
 def test_the_command_shows_the_scores(write):

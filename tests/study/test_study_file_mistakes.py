@@ -103,9 +103,21 @@ MISTAKES = {
         edited('"a.csv"', '"a.csv"\nmissing = [0]'),
         r"\[parties\.a\.missing\]: must be a table",
     ),
-    "missing text": (
-        edited('"a.csv"', '"a.csv"\nmissing = {chol = ["0"]}'),
+    "missing truth": (
+        edited('"a.csv"', '"a.csv"\nmissing = {chol = [true]}'),
         r"\[parties\.a\.missing\] chol: must be a list of numbers",
+    ),
+    "missing of a name with an umlaut": (
+        edited('"a.csv"', '"a.csv"\nmissing = { Größe = [0] }'),
+        r"heart.toml is not TOML.* stand in quotes, such as { \"Größe\"",
+    ),
+    "party with an umlaut": (
+        edited("[parties.a]", "[parties.Köln]"),
+        r"heart.toml is not TOML.* those of silos and studies have none",
+    ),
+    "party with an umlaut in quotes": (
+        edited("[parties.a]", '[parties."Köln"]'),
+        r"\"Köln\" must be letters \(a to z\)",
     ),
     "missing huge": (
         edited('"a.csv"', f'"a.csv"\nmissing = {{chol = [1{"0" * 999}]}}'),
@@ -249,8 +261,21 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
     with pytest.raises(StudyError, match="Cannot read"):
         up.Study.from_file(tmp_path)
     (tmp_path / "latin.toml").write_bytes(b'[study]\nname = "caf\xe9"')
-    with pytest.raises(StudyError, match=r"Cannot read .*latin\.toml"):
+    with pytest.raises(
+        StudyError, match=r"Cannot read .*latin\.toml: .* Save it in UTF"
+    ):
         up.Study.from_file(tmp_path / "latin.toml")
+
+
+def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path):
+    """Editors on Windows write one, and the file was "not TOML" at its first letter."""
+    (tmp_path / "rules.toml").write_text("min_rows = 20\n", "utf-8-sig")
+    text = edited('"a.csv"', '"a.csv"\npolicy = "rules.toml"')
+    (tmp_path / "study.toml").write_text(text, "utf-8-sig")
+    study = up.Study.from_file(tmp_path / "study.toml")
+    assert study.parties["a"].policy.min_rows == 20
+    (tmp_path / "study.toml").write_text(text, "utf-8")
+    assert study.text == up.Study.from_file(tmp_path / "study.toml").text
 
 
 def test_a_password_without_quotes_is_not_repeated(read):
@@ -278,6 +303,7 @@ def test_a_file_that_is_not_there_is_looked_for_beside_the_study(
 def test_a_suggestion_looks_beyond_case():
     assert suggestion("pca", ["PCA", "StandardScaler"]) == 'Did you mean "PCA"? '
     assert suggestion("wholly other", ["PCA"]) == ""
+    assert suggestion("question", ["purpose", "versions"]) == ""
 
 
 def test_a_section_names_its_place():

@@ -46,7 +46,8 @@ class Page(HTMLParser):
 
     @property
     def text(self) -> str:
-        return re.sub("[ \n]+", " ", " ".join(self.words))
+        words = " ".join(self.words).replace("\u00a0%", " %")
+        return re.sub("[ \n]+", " ", words)
 
     def values(self, name: str) -> list[str]:
         return [value or "" for key, value in self.attributes if key == name]

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pyarrow.parquet
+
 from integration.rows import SILOS, write_rows
 from unpooled.coordinator.channel import LocalChannel
 from unpooled.federation.following import Following
@@ -9,6 +11,7 @@ from unpooled.party.setup.silo_file import SiloFile
 from unpooled.party.setup.silo_init import SiloConfig, init_silo, pin
 from unpooled.protocol.message import decode
 from unpooled.study.job_messages import News, read_results
+from unpooled.study.run_folder import RunFolder
 from unpooled.study.server_job import coordinate
 
 
@@ -41,9 +44,14 @@ class ServerEnd:
             source = str(write(silo, folder))
             init_silo(local, SiloConfig(silo, source, label=label, partition=partition))
             (local / "policy.toml").write_text(rules)
-            if categorical:
+            coded = list(categorical)
+            if partition == "columns" and coded:
+                # Each silo names its own.
+                known = pyarrow.parquet.read_schema(source).names
+                coded = [name for name in coded if name in known]
+            if coded:
                 with (local / "silo.toml").open("a") as file:
-                    file.write(f"categorical = {list(categorical)}\n")
+                    file.write(f"categorical = {coded}\n")
         self.kit = folder / "server"
         (self.kit / "local").mkdir(parents=True)
         lines = [local / f"{silo}.public" for silo, local in self.silos.items()]
@@ -60,6 +68,21 @@ class ServerEnd:
         asked = {"do": do, "file": file, "text": text, **more}
         coordinate(asked, self._channel, kit=self.kit, results=results, news=News())
         return read_results(results / "outcome.json")
+
+    def done(self, do, text) -> RunFolder:
+        """Ask for what does not fail; return the folder of the run."""
+        outcome, place = self.ask(do, text)
+        assert outcome["error"] is None, outcome["error"]
+        assert place is not None
+        return place
+
+    def continued(self, text, rounds: int) -> RunFolder:
+        """Run a study that ends after so many steps, resume it, return its folder."""
+        self.dies_after(rounds)
+        outcome, _ = self.ask("run", text)
+        assert outcome["error"] is not None
+        self.dies_after(None)
+        return self.done("resume", text)
 
     def dies_after(self, rounds: int | None) -> None:
         """Let the silos answer so many steps in each job, and then nothing."""

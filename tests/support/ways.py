@@ -33,7 +33,13 @@ class Way:
         """Return what each silo has."""
         if self.partition == "columns":
             own = np.array_split(NAMES, self.parties)
-            return {f"s{i}": rows()[[*names, "kind"]] for i, names in enumerate(own)}
+            coded = CATEGORICAL if self.reads else []
+            X = with_categories(rows(), "s0") if coded else rows()
+            # One silo has no column of categories.
+            return {
+                f"s{i}": X[[*names, *coded[i : i + 1], "kind"]]
+                for i, names in enumerate(own)
+            }
         made = {f"s{i}": rows(seed=i) for i in range(self.parties)}
         if self.reads:
             made = {name: with_categories(X, name) for name, X in made.items()}
@@ -95,7 +101,7 @@ WAYS: dict[str, list[Way]] = {
     ],
     "CentreBySite": [Way(), UNNAMED],
     "ColumnTransformer": [Way({"transformers": EACH_KIND}, reads="both")],
-    "Correlation": [Way(), Way({"missing": "pairwise"})],
+    "Correlation": [Way(), Way({"missing": "pairwise"}), COLUMNS],
     "DerivedColumns": [Way({"columns": {"ab": "a * b", "c_d": "c - d"}})],
     "Describe": [
         Way({"by": "kind"}),
@@ -104,7 +110,7 @@ WAYS: dict[str, list[Way]] = {
         Way({"quartiles": False, "per_silo": True, "by": "kind"}),
         Way({"quartiles": False, "per_silo": "classes", "by": "kind"}),
     ],
-    "FAMD": [Way(reads="both")],
+    "FAMD": [Way(reads="both"), Way(partition="columns", reads="both")],
     "FactorAnalysis": [Way(), Way({"n_components": 2, "rotation": "varimax"})],
     "GLM": [
         Way(y=["f"]),
@@ -124,6 +130,7 @@ WAYS: dict[str, list[Way]] = {
     "KBinsDiscretizer": [
         Way({"n_bins": 2}),
         Way({"n_bins": 2, "encode": "ordinal", "strategy": "uniform"}, named=False),
+        Way({"n_bins": 2}, "columns"),
     ],
     "KernelPCA": [
         Way({"approximation": "fourier"}),
@@ -152,8 +159,11 @@ WAYS: dict[str, list[Way]] = {
         Way({"max_iter": 2, "tol": 0.0, "beta": 1.0}, "columns", "kind", n)
         for n in (2, 3)
     ],
-    "OneHotEncoder": [Way({"drop": "first"}, reads="categories")],
-    "OrdinalEncoder": [Way(reads="categories")],
+    "OneHotEncoder": [
+        Way({"drop": "first"}, reads="categories"),
+        Way({"drop": "if_binary"}, "columns", reads="both"),
+    ],
+    "OrdinalEncoder": [Way(reads="categories"), Way({}, "columns", reads="both")],
     "PCA": [
         Way({"n_components": 2}),
         Way({"n_components": 2, "svd_solver": "krylov"}, named=False),
@@ -176,7 +186,11 @@ WAYS: dict[str, list[Way]] = {
         Way({"n_quantiles": 3}),
         Way({"n_quantiles": 3, "output_distribution": "normal"}, named=False),
     ],
-    "Quantiles": [Way(), Way({"probabilities": [0.5], "decimals": 1}, named=False)],
+    "Quantiles": [
+        Way(),
+        Way({"probabilities": [0.5], "decimals": 1}, named=False),
+        Way({"min_rows": 5}, "columns"),
+    ],
     "Ridge": [
         Way(y=["f"]),
         Way({"site_effects": True}, y=["f"]),
@@ -186,6 +200,7 @@ WAYS: dict[str, list[Way]] = {
     "SimpleImputer": [
         *(Way(), UNNAMED, COLUMNS, Way({"strategy": "median"})),
         Way({"strategy": "median", "add_indicator": True}),
+        Way({"strategy": "median", "add_indicator": True}, "columns"),
         Way({"strategy": "most_frequent"}, reads="categories"),
     ],
     "StandardScaler": [Way(), UNNAMED, COLUMNS],

@@ -16,7 +16,7 @@ from unpooled.cli.layout import part, table
 from unpooled.cli.progress import Display
 from unpooled.cli.results_tables import exhibits
 from unpooled.cli.tables import left_table
-from unpooled.cli.terminal import printable, size
+from unpooled.cli.terminal import printable
 from unpooled.data import heart_disease
 from unpooled.errors import StudyError
 from unpooled.federation.federation import Federation
@@ -28,7 +28,7 @@ from unpooled.models.preprocessing.scaler import StandardScaler
 from unpooled.party.rules.policy import Policy
 from unpooled.report.html import report
 from unpooled.report.text.rules import DESCRIPTIONS, value_text
-from unpooled.results.formats import counted
+from unpooled.results.formats import byte_size, counted
 
 _PLACES = {
     "cleveland": "Cleveland Clinic Foundation",
@@ -179,8 +179,8 @@ def _show_releases(console: Console, federation: Federation, seconds: float) -> 
         f"{counted(len(parties), 'silo')}.",
         left_table(ledger),
         Text(
-            f"With keys, signatures and headers each silo sent {size(messages)}, in "
-            f"{seconds:.1f} s. The ledger's {len(ledger)} lines form an unbroken "
+            f"With keys, signatures and headers each silo sent {byte_size(messages)}, "
+            f"in {seconds:.1f} s. The ledger's {len(ledger)} lines form an unbroken "
             f"hash chain, which every silo signed.",
             "dim",
         ),

@@ -11,9 +11,9 @@ from typing import Any, final
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from unpooled.cli.terminal import printable, size
+from unpooled.cli.terminal import printable
 from unpooled.federation.planning.plan import Plan
-from unpooled.results.formats import counted
+from unpooled.results.formats import byte_size, counted
 
 
 @final
@@ -118,7 +118,7 @@ class Display:
 
     def _fields(self) -> dict[str, Any]:
         return {
-            "sent": size(self._sent),
+            "sent": byte_size(self._sent),
             "silos": f"{len(self._answered)}/{self._parties} silos",
         }
 
@@ -143,7 +143,7 @@ class Display:
     def _line(self, step: str, sent: int) -> None:
         self._console.print(
             f"round {self._done} of {self.rounds}: {printable(step)}, "
-            f"{counted(self._parties, 'silo')}, {size(sent)} from each",
+            f"{counted(self._parties, 'silo')}, {byte_size(sent)} from each",
             markup=False,
             highlight=False,
             soft_wrap=True,

@@ -12,8 +12,8 @@ from unpooled.cli.commands import (
     file_option,
     folder_argument,
 )
-from unpooled.cli.terminal import say, size
-from unpooled.results.formats import counted
+from unpooled.cli.terminal import say
+from unpooled.results.formats import byte_size, counted
 
 FederationFile = Annotated[
     Path, file_argument(metavar="FEDERATION", help="A federation's file (TOML).")
@@ -145,7 +145,7 @@ def prune(
     deleted = delete(kit, days)
     say(
         f"Deleted the folders of {counted(deleted.folders, 'job')} older than "
-        f"{days:g} days: {size(deleted.bytes)}. Audit logs, runs and models stay."
+        f"{days:g} days: {byte_size(deleted.bytes)}. Audit logs, runs and models stay."
     )
     if deleted.stuck:
         raise StudyError(f"Not all could be deleted. {deleted.stuck}.")

@@ -43,9 +43,23 @@ Columns = Annotated[
         "--columns", help="The columns offered to studies: age,sex; by default all."
     ),
 ]
+Exclude = Annotated[
+    str | None,
+    typer.Option(
+        "--exclude", help="In place of --columns: those no study may use: name,date."
+    ),
+]
+Categorical = Annotated[
+    str | None,
+    typer.Option("--categorical", help="The columns of categories: sex,diagnosis."),
+]
 Missing = Annotated[
     list[str] | None,
-    typer.Option("--missing", help="A value that means missing: chol=0", metavar="C=V"),
+    typer.Option(
+        "--missing",
+        help="A value that means missing: chol=0, or chol=n/d",
+        metavar="C=V",
+    ),
 ]
 Separator = Annotated[
     str | None,
@@ -87,6 +101,8 @@ def init(
     label: Label = None,
     ids: Ids = None,
     columns: Columns = None,
+    exclude: Exclude = None,
+    categorical: Categorical = None,
     missing: Missing = None,
     separator: Separator = None,
     decimal: Decimal = None,
@@ -110,6 +126,9 @@ def init(
         label = label or _answer("The label, a column that is never a feature [none]")
         ids = ids or _answer("The column that identifies people (ids) [none]")
         columns = columns or _answer("The columns offered to studies, as age,sex [all]")
+        categorical = categorical or _answer(
+            "Those of them that hold categories, such as text, as sex,diagnosis [none]"
+        )
     form = {
         "separator": "\t" if separator == "tab" else separator,
         "decimal": decimal,
@@ -123,7 +142,9 @@ def init(
             source=str(source),
             label=label,
             ids=ids,
-            columns=None if columns is None else _listed(columns),
+            columns=_listed(columns),
+            exclude=_listed(exclude),
+            categorical=_listed(categorical),
             missing=_codes(missing or []),
             policy=policy,
             approval="each-study" if approve_each_study else "none",
@@ -247,20 +268,22 @@ def _answer(question: str) -> str | None:
     return typer.prompt(question, default="", show_default=False) or None
 
 
-def _listed(text: str) -> list[str]:
+def _listed(text: str | None) -> list[str] | None:
+    if text is None:
+        return None
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _codes(entries: list[str]) -> dict[str, list[float]]:
-    codes: dict[str, list[float]] = {}
+def _codes(entries: list[str]) -> dict[str, list[float | str]]:
+    codes: dict[str, list[float | str]] = {}
     for entry in entries:
-        column, sign, value = entry.rpartition("=")
+        column, _, value = entry.rpartition("=")
+        if not (column and value.strip()):
+            raise typer.BadParameter(
+                f"--missing {entry}: give column=value, such as chol=0 or chol=n/d."
+            )
         try:
-            if not (column and sign):
-                raise ValueError
             codes.setdefault(column, []).append(float(value))
         except ValueError:
-            raise typer.BadParameter(
-                f"--missing {entry}: give column=value, such as chol=0."
-            ) from None
+            codes[column].append(value)
     return codes

@@ -1,7 +1,9 @@
 """The output of ``unpooled silo check``: rows, columns, rules and roster."""
 
 import csv
+import secrets
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,12 @@ from rich.text import Text
 
 from unpooled.cli.layout import part, table
 from unpooled.cli.terminal import printable
-from unpooled.data.filtered_table import FilteredTable
 from unpooled.data.ids import match_report
 from unpooled.data.table import Table
 from unpooled.linalg.leverage import Leverage, largest_leverage
 from unpooled.party.rules.leverage import NOTEWORTHY
 from unpooled.party.rules.policy import Policy
+from unpooled.party.rules.row_digests import row_digests
 from unpooled.party.rules.same_rows import table_digest
 from unpooled.party.rules.unusable_cells import (
     INFINITE,
@@ -37,27 +39,39 @@ from unpooled.secure.keys.spoken import spoken
 _MOST_CLASSES = 20
 # Columns whose cells are shown.
 _MOST_LINES = 40
+# The largest share of repeated rows that is told, and how many are named.
+_MOST_REPEATED, _REPEATED_SHOWN = 0.1, 8
+# Rows from which distinct whole numbers are no accident.
+_FEWEST_NUMBERED = 50
 
 
 def show_silo(console: Console, silo: SiloFile) -> None:
     """Show a silo; a file of it that is not valid raises its error."""
     rules, roster, rows = silo.rules(), silo.pinned(), silo.table()
-    missing, classes = _counted(rows)
+    cells, classes = _counted(rows)
     n = rows.n_rows
     part(
         console,
         f"Silo {silo.name}",
         "Shown here only: none of this leaves the silo.",
         Text(f"{counted(n, 'row')} in {_place(silo)}{_chosen(silo, rows)}"),
-        _columns(rows, rules, missing),
+        _columns(rows, rules, cells),
     )
     if rows.label is not None:
         console.print(Text(f"Label {printable(rows.label)}: {_classes(classes)}"))
     label = [] if rows.label is None else [rows.label]
-    cells = list(unusable_cells(View(rows, []), [*rows.columns, *label]))
-    _show_cells(console, rows, cells)
+    unusable = list(unusable_cells(View(rows, []), [*rows.columns, *label]))
+    _show_cells(console, rows, unusable)
+    _show_repeated(console, rows)
+    if numbered := [name for name in _numbered(rows) if rules.allows_column(name)]:
+        names = ", ".join(map(printable, numbered[:10]))
+        text = (
+            f"{names}: whole numbers, none of them twice, as an identifier has. It is "
+            f"read as a measurement; name it as ids, or leave it out (exclude)."
+        )
+        console.print(Text(text, "red"))
     # Of infinite cells there is no leverage, and nothing is answered about them.
-    finite = all(one.kind != INFINITE for one in cells)
+    finite = all(one.kind != INFINITE for one in unusable)
     carried = _carried(rows, rules) if finite else None
     if carried is not None and carried.at_least > NOTEWORTHY:
         names = [name for name in rows.columns if rules.allows_column(name)]
@@ -109,7 +123,7 @@ def show_silo(console: Console, silo: SiloFile) -> None:
 
 def _chosen(silo: SiloFile, rows: Table) -> str:
     """Return how the silo's file chooses rows, where it does."""
-    if not isinstance(rows, FilteredTable):
+    if not silo.rows:
         return ""
     keys = ", ".join(f'{key} = "{printable(text)}"' for key, text in silo.rows.items())
     return f", of {rows.n_source_rows:,} there ({keys})"
@@ -130,6 +144,48 @@ def _show_cells(console: Console, rows: Table, found: list[Cells]) -> None:
             console.print(
                 Text(f"and {counted(len(lines) - _MOST_LINES, 'column')} more")
             )
+
+
+def _show_repeated(console: Console, rows: Table) -> None:
+    """Show rows that equal an earlier one, which were perhaps exported twice."""
+    digests = row_digests(rows, rows.columns, rows.label or "", secrets.token_bytes(64))
+    _, first = np.unique(digests, return_index=True)
+    again = np.setdiff1d(np.arange(rows.n_rows), first)
+    # Of a few columns of few values most rows are repeated, and mean nothing.
+    if not 0 < len(again) <= rows.n_rows * _MOST_REPEATED:
+        return
+    shown = rows.source_rows(again[:_REPEATED_SHOWN]) + 1
+    numbers = ", ".join(f"{row:,}" for row in shown.tolist())
+    more = ", ..." if len(again) > len(shown) else ""
+    one = len(again) == 1
+    text = (
+        f"{counted(len(again), 'row')} {'is' if one else 'are'} the same as an earlier "
+        f"one in all of these columns (data row{'' if one else 's'} {numbers}{more}): "
+        f"each counts as a person of its own. Take them out if they were exported "
+        f"twice."
+    )
+    console.print(Text(text, "red"))
+
+
+def _numbered(rows: Table) -> list[str]:
+    """Return the columns of whole numbers without a gap, and none of them twice."""
+    names = [name for name in rows.columns if name not in rows.categorical]
+    if rows.n_rows < _FEWEST_NUMBERED:
+        return []
+    seen: dict[str, list[np.ndarray]] = {name: [] for name in names}
+    for block in rows.blocks(names):
+        for name, cells in zip(names, block.X.T, strict=True):
+            whole = name in seen and np.isfinite(cells).all()
+            # By the first block most columns are none.
+            if whole and (cells == np.rint(cells)).all() and _distinct(cells):
+                seen[name].append(cells.copy())
+            else:
+                seen.pop(name, None)
+    return [name for name, parts in seen.items() if _distinct(np.concatenate(parts))]
+
+
+def _distinct(cells: np.ndarray) -> bool:
+    return len(np.unique(cells)) == len(cells)
 
 
 def _carried(rows: Table, rules: Policy) -> Leverage | None:
@@ -163,25 +219,44 @@ def _place(silo: SiloFile) -> str:
     return f"a database ({silo.source.partition('://')[0]})"
 
 
-def _counted(rows: Table) -> tuple[np.ndarray, Counter[Any]]:
-    """Return the missing cells of each column and the rows of each label."""
-    missing, classes = np.zeros(len(rows.columns), int), Counter[Any]()
+@dataclass
+class _Cells:
+    """What a silo's columns hold: missing cells, and the smallest and largest value."""
+
+    missing: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+def _counted(rows: Table) -> tuple[_Cells, Counter[Any]]:
+    """Return what each column holds, and the rows of each label."""
+    p, classes = len(rows.columns), Counter[Any]()
+    cells = _Cells(np.zeros(p, int), np.full(p, np.nan), np.full(p, np.nan))
     extra = [] if rows.label is None else [rows.label]
     for block in rows.blocks(rows.columns, extra):
-        missing += np.isnan(block.X).sum(axis=0)
+        cells.missing += np.isnan(block.X).sum(axis=0)
+        cells.low = np.fmin(cells.low, np.fmin.reduce(block.X, axis=0))
+        cells.high = np.fmax(cells.high, np.fmax.reduce(block.X, axis=0))
         for name in extra:
             classes.update(map(str, block.extra[name].tolist()))
-    return missing, classes
+    return cells, classes
 
 
-def _columns(rows: Table, rules: Policy, missing: np.ndarray) -> Grid:
-    grid = table("column", "missing", "studies may read it", right=("missing",))
-    for name, absent in zip(rows.columns, missing.tolist(), strict=True):
-        allowed = rules.allows_column(name)
+def _columns(rows: Table, rules: Policy, cells: _Cells) -> Grid:
+    numbers = ("missing", "smallest", "largest")
+    grid = table("column", *numbers, "studies may read it", right=numbers)
+    for j, name in enumerate(rows.columns):
+        absent = int(cells.missing[j])
+        ends = [f"{float(end[j]):.6g}" for end in (cells.low, cells.high)]
+        if name in rows.categorical:
+            ends = ["categories", ""]
+        elif absent == rows.n_rows:
+            ends = ["", ""]
         grid.add_row(
             printable(name),
             f"{absent:,}" if absent else "",
-            Text("yes") if allowed else Text("no", "red"),
+            *ends,
+            Text("yes") if rules.allows_column(name) else Text("no", "red"),
         )
     return grid
 

@@ -8,14 +8,15 @@ from rich.text import Text
 
 from unpooled.cli.layout import part, table
 from unpooled.cli.tables import plan_table
-from unpooled.cli.terminal import printable, shape, size
+from unpooled.cli.terminal import printable, shape
 from unpooled.errors import RULES
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.memory.hash_chain import Entry, now
 from unpooled.party.rules.policy import Policy
+from unpooled.party.rules.released_share import BEFORE_COUNTED
 from unpooled.report.facts import declaration
 from unpooled.report.text.log_events import event
-from unpooled.results.formats import counted
+from unpooled.results.formats import byte_size, counted, minute
 from unpooled.study.announcement import Announced
 
 _DECISIONS = {
@@ -47,7 +48,7 @@ def show_log(
         lines = [e.record for e in of_study if e.kind == "line" and _left(e.record)]
         rounds = sum(entry.kind == "round" for entry in of_study)
         decision = _DECISIONS.get(audit_log.study(name).approval, "") if decides else ""
-        bytes_out = size(sum(line["bytes"] for line in lines))
+        bytes_out = byte_size(sum(line["bytes"] for line in lines))
         part(
             console,
             f"Study {printable(name)}" if name else "No study",
@@ -65,7 +66,7 @@ def show_log(
         f"that most are about, of at most {policy.max_released_share:g}. Arrays with "
         f"entries for single people: {counted(opened.people, 'number')}. "
         f"{counted(refusals, 'refusal')} in {days:g} days depended on rows, of at most "
-        f"{policy.max_refusals:g}.",
+        f"{policy.max_refusals:g}. {BEFORE_COUNTED}",
     )
     console.print()
 
@@ -87,8 +88,8 @@ def show_announced(
             for heading, said in announced.statement.items()
         ),
         plan_table(plan),
-        f"{counted(plan.rounds, 'round')}; this silo sends {size(plan.bytes)} "
-        f"and receives {size(plan.bytes_in)} ({plan.protection}). {plan.opened}",
+        f"{counted(plan.rounds, 'round')}; this silo sends {byte_size(plan.bytes)} "
+        f"and receives {byte_size(plan.bytes_in)} ({plan.protection}). {plan.opened}",
         *(Text(printable(note)) for note in plan.notes),
     )
     if plan.protection == "plain":
@@ -110,7 +111,7 @@ def _events(entries: Sequence[Entry]) -> Any:
     grid = table("when (UTC)", "what", "bytes", "with", right=("bytes",))
     left: list[dict[str, Any]] = []
     for entry in entries:
-        when = entry.time[:16].replace("T", " ")
+        when = minute(entry.time)
         if entry.kind == "line":
             left += [entry.record] if _left(entry.record) else []
         elif entry.kind == "round":

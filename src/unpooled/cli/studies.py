@@ -9,7 +9,7 @@ import typer
 
 from unpooled.cli.commands import command, duration, folder_option, group
 from unpooled.cli.terminal import console, printable, say
-from unpooled.results.formats import counted
+from unpooled.results.formats import counted, minute
 
 app = group("studies", "The studies of a coordinator's kit, and their jobs.")
 
@@ -33,7 +33,7 @@ def show(kit: Kit = Path()) -> None:
     reasons = []
     for one in submitted(kit):
         folder = printable(one.folder)
-        grid.add_row(printable(one.study), one.state, _minute(one.time), folder)
+        grid.add_row(printable(one.study), one.state, minute(one.time), folder)
         if one.reason:
             reasons.append(printable(f"{one.study}: {one.reason}"))
     window = console()
@@ -46,7 +46,7 @@ def show(kit: Kit = Path()) -> None:
         return
     grid = table("job", "study", "state", "submitted (UTC)")
     for job in jobs:
-        job["time"] = _minute(job["time"])
+        job["time"] = minute(job["time"])
         grid.add_row(*(printable(str(job.get(key, ""))) for key in _SHOWN))
     part(window, "Jobs at the server", "", grid)
     window.print()
@@ -97,11 +97,6 @@ def prune(kit: Kit = Path(), older: Older = "30d") -> None:
 _SHOWN = ("job", "name", "status", "time")
 # Of the server's jobs, the last.
 _MOST = 1000
-
-
-def _minute(time: str) -> str:
-    """Return a time as the server and a kit write it, without seconds and zone."""
-    return time[:16].replace("T", " ")
 
 
 def _age(job: dict[str, Any]) -> float:

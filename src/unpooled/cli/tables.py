@@ -10,14 +10,13 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from unpooled.cli.layout import part, table
-from unpooled.cli.terminal import printable, shape, size
+from unpooled.cli.terminal import printable, shape
 from unpooled.data.columns import listing
-from unpooled.errors import RULES
 from unpooled.federation.planning.plan import Plan
 from unpooled.ledger import Ledger, Release
+from unpooled.ledger.rounds import equal_rounds, round_numbers
 from unpooled.report.facts import declaration
-from unpooled.report.text.rounds import equal_rounds, round_numbers
-from unpooled.results.formats import counted
+from unpooled.results.formats import byte_size, counted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -143,7 +142,8 @@ def show_plan(console: Console, study: "Study", plan: Plan) -> bool:
         ),
         f"{counted(plan.rounds, 'round')}. Each of "
         f"{counted(len(plan.parties), 'silo')} "
-        f"sends {size(plan.bytes)} and receives {size(plan.bytes_in)}. {plan.opened}",
+        f"sends {byte_size(plan.bytes)} and receives {byte_size(plan.bytes_in)}. "
+        f"{plan.opened}",
         *map(Text, plan.notes),
         *_ends(plan),
     )
@@ -190,30 +190,16 @@ def _ends(plan: Plan) -> list[RenderableType]:
 def _refusals(plan: Plan) -> list[RenderableType]:
     """Return a paragraph for each rule: its sentence, and who refuses what by it."""
     paragraphs: list[RenderableType] = []
-    for rule in dict.fromkeys(rule for _, _, rule in plan.refusals):
-        sentence, remedy = RULES.get(rule, (rule, ""))
-        steps: dict[str, list[str]] = {}
-        about: dict[str, tuple[str, ...]] = {}
-        for party, step, other, columns in plan.reasons:
-            if other == rule:
-                steps.setdefault(step, []).append(party)
-                about |= {party: columns} if columns else {}
-        # Steps that the same silos refuse stand together.
-        by_silos: dict[tuple[str, ...], list[str]] = {}
-        for step, parties in steps.items():
-            by_silos.setdefault(tuple(dict.fromkeys(parties)), []).append(step)
-        text = Text.assemble((rule, "bold red"), f": {sentence}.")
-        for parties, refused in by_silos.items():
-            everyone = set(parties) == set(plan.parties) and len(parties) > 1
-            who = f"all {len(parties)} silos" if everyone else ", ".join(parties)
+    for refused in plan.refused:
+        text = Text.assemble((refused.rule, "bold red"), f": {refused.sentence}.")
+        for who, steps in refused.steps.items():
             text.append(f"\n  {printable(who)}: ", "bold")
-            text.append(printable(", ".join(refused)))
-        for party, columns in about.items():
+            text.append(printable(", ".join(steps)))
+        for party, columns in refused.columns.items():
             text.append(f"\n  {printable(party)}, columns: ", "bold")
             text.append(printable(listing(columns)))
-        text.append(f"\n{remedy}", "dim")
-        for (party, other), more in plan.explanations.items():
-            if other == rule:
-                text.append(f"\n{printable(party)}, which is simulated: {more}", "dim")
+        text.append(f"\n{refused.remedy}", "dim")
+        for party, more in refused.explanations.items():
+            text.append(f"\n{printable(party)}, which is simulated: {more}", "dim")
         paragraphs.append(text)
     return paragraphs

@@ -18,18 +18,6 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else _UNPRINTABLE for c in flat)
 
 
-def size(n: int) -> str:
-    """Return a number of bytes with its unit: 3,672 bytes, 51.2 kB, 38.0 MB."""
-    if n < 10_000:
-        return f"{n:,} bytes"
-    value, unit = n / 1000, "kB"
-    for larger in ("MB", "GB", "TB"):
-        # Rounded to one decimal, this would be 1000.0 of the smaller unit.
-        if value >= 999.95:
-            value, unit = value / 1000, larger
-    return f"{value:.1f} {unit}"
-
-
 def shape(axes: tuple[int, ...]) -> str:
     """Return the shape of an array: 13 × 13, or 1 for a single number."""
     return " × ".join(f"{length:,}" for length in axes) or "1"

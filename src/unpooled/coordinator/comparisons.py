@@ -186,7 +186,7 @@ class Comparisons:
         self._hand_over_shares(released)
         if self._third is not None:
             # It has no rows: its part of every total is zero.
-            shape = computation.input_shape(shapes)
+            shape = computation.input_shape(shapes, sizes)
             zeros = {total: np.zeros(shape) for total in computation.names}
             self._third.take(step, sizes, zeros)
             self._third.proceed()

@@ -44,7 +44,7 @@ from unpooled.coordinator.replies import (
 from unpooled.coordinator.step_call import RoundRecord, RoundRunner, StepCall
 from unpooled.errors import AggregationError, UnpooledError
 from unpooled.ledger import Ledger, Release
-from unpooled.protocol.block_levels import COUNTED, counting
+from unpooled.protocol.block_levels import COUNTED
 from unpooled.protocol.following import Call
 from unpooled.protocol.ledger_lines import lines_of_all
 from unpooled.protocol.library_build import library_build
@@ -274,7 +274,7 @@ class Coordinator(RoundRunner):
         """Have the silos add what they count, and send them the total to open."""
         session, number = self.begin_round(for_parties=self.protection == "masked")
         where = {"study": self.study, "session": session}
-        request = counting(step, self.study, session, number)
+        request = Request.between_silos(step.name, self.study, session, number)
         sizes = {party: dict[str, int]() for party in self.parties}
         lines = lines_of_all(request, step, sizes, self.protection, {})
         asked = {"kind": "count blocks", **where, "round": number, "step": step.name}

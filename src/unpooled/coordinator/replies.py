@@ -89,6 +89,14 @@ def gather(
 ) -> Replies:
     """Return the checked replies; `arrived` is called with each party that replied."""
     replies, large = Replies(), dict[str, Future[Message]]()
+    # Most rounds send all parties one request, which is hashed once.
+    names = dict[int, str]()
+
+    def name_of(request: bytes) -> str:
+        if (known := names.get(id(request))) is None:
+            known = names[id(request)] = digest(request)
+        return known
+
     # A large reply is hashed while the next one is on its way.
     with ThreadPoolExecutor(_CHECKERS) as checkers:
         for party, data in channel.exchange(requests):
@@ -101,7 +109,7 @@ def gather(
                     rule="out_of_order",
                 )
             else:
-                check = partial(_checked, roster, party, requests[party], data)
+                check = partial(_checked, roster, party, name_of, requests[party], data)
                 if size_of(data) < _LARGE:
                     replies.take(party, check)
                 else:
@@ -164,7 +172,7 @@ def replies_by_step(
             if len(parts) > len(requests):
                 raise ValueError("more replies than requests")
             for place, part in enumerate(parts):
-                checked = _checked(roster, party, requests[place], part)
+                checked = _checked(roster, party, digest, requests[place], part)
                 by_step[place][party] = checked
         except (AggregationError, ValueError) as wrong:
             replies.problem = replies.problem or AggregationError(
@@ -300,10 +308,16 @@ def check_origins(step: str, replies: Mapping[str, Message]) -> None:
         )
 
 
-def _checked(roster: Roster, party: str, request: bytes, reply: Framed) -> Message:
+def _checked(
+    roster: Roster,
+    party: str,
+    name_of: Callable[[bytes], str],
+    request: bytes,
+    reply: Framed,
+) -> Message:
     message = decode(reply, roster, party)
     header = message.header
-    if header.get("party") != party or header.get("request") != digest(request):
+    if header.get("party") != party or header.get("request") != name_of(request):
         raise AggregationError(
             f"A reply of {party} belongs to another request. The round was not opened.",
             rule="out_of_order",

@@ -15,13 +15,11 @@ from unpooled.models.pca.pca_results import (
     reference_shares,
 )
 from unpooled.models.pca.standard_errors import NORMAL_95
-from unpooled.results.plots.charts import draw_cumulative, draw_shares, scree_panels
+from unpooled.results.plots.charts import draw_scree, scree_panels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
-
-_HEIGHT = 408
 
 
 @final
@@ -119,21 +117,13 @@ class ScreeDisplay:
     def plot(self, *, ax: Any = None) -> "ScreeDisplay":
         """Draw on new axes, or on those given: see `from_estimator`."""
         if ax is None:
-            panels = scree_panels(figure_of(_HEIGHT), _HEIGHT)
+            panels = scree_panels(figure_of)
         else:
             panels = list(ax) if isinstance(ax, Sequence | np.ndarray) else [ax]
             panels = [given(one) for one in panels]
-        draw_shares(
-            panels[0],
-            self.shares,
-            self.n_kept,
-            self.reference,
-            self.reference_name,
-            None if self.errors is None else NORMAL_95 * self.errors,
-        )
-        if len(panels) > 1:
-            panels[0].set_xlabel("")
-            draw_cumulative(panels[1], self.shares, self.n_kept)
+        half = None if self.errors is None else NORMAL_95 * self.errors
+        name = self.reference_name
+        draw_scree(panels, self.shares, self.n_kept, self.reference, name, half)
         self.ax_ = panels[0] if len(panels) == 1 else (panels[0], panels[1])
         self.figure_ = panels[0].figure
         return self

@@ -557,8 +557,28 @@ class Federation:
             pairs = zip(self.feature_names, names, strict=True) if fills else ()
             coded = [made for name, made in pairs if name in self.layout.categorical]
             layout = layout.renamed(names, coded=coded)
+        elif step.by_column not in ("missing", "indicator"):
+            layout = replace(layout, categorical=frozenset())
         view = self._view(Derive(step.name, names, values, kept_of), layout)
         return view.asked_by("")
+
+    def widen(
+        self, step: Step, made: Sequence[int], *, kept_of: str, **public: Any
+    ) -> "Federation":
+        """Return a view in which each silo makes further columns of its own.
+
+        Parameters
+        ----------
+        step : Step
+            Declared with `derived` and `widens`, for column partitions.
+        made : sequence of int
+            How many it makes of each column of the view, as the silos showed.
+        kept_of, **public
+            As of `derive`.
+        """
+        view = self.derive(step, kept_of=kept_of, **public)
+        view.layout = self.layout.widened(step.widens, made)
+        return view
 
     def with_part(self, columns: Sequence[str], part: "Federation") -> "Federation":
         """Return the view with some columns replaced by what they were transformed to.
@@ -670,11 +690,21 @@ class Federation:
     def _check_numbers(self, step: Step) -> None:
         """Raise where a step would take codes of categories for numbers."""
         if self.categorical and {"X", "sums"} & set(step.reads):
+            one = len(self.categorical) == 1
+            instead = (
+                "Encode them first (unpooled.OneHotEncoder in a ColumnTransformer), or "
+                "leave them out: federation.select(exclude=[...]), in a study file "
+                "exclude under [study], or a ColumnTransformer before it with "
+                '{ model = "passthrough", columns = "numeric" }.'
+                if self.partition == "rows"
+                else "Encode them first (unpooled.OneHotEncoder, which leaves columns "
+                "of numbers as they are), or leave them out: "
+                "federation.select(exclude=[...]), in a study file exclude under "
+                "[parties.<name>]."
+            )
             raise DataError(
-                f"{listing(self.categorical)} hold categories, and {step.name} "
-                f"computes with numbers. Encode them first (unpooled.OneHotEncoder in "
-                f"a ColumnTransformer), or leave them out: "
-                f"federation.select(exclude=[...]).",
+                f"{listing(self.categorical)} {'holds' if one else 'hold'} "
+                f"categories, and {step.name} computes with numbers. {instead}",
                 rule="categories",
             )
 

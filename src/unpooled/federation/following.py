@@ -42,6 +42,10 @@ from unpooled.protocol.view_operations import Operation, Recorded
 # By name, since studies stand above the federation.
 _TEXTS = "unpooled.study.announcement"
 
+OwnColumns = Callable[
+    [Sequence[Mapping[str, Any]]], tuple[tuple[str, ...], tuple[str, ...]]
+]
+
 
 @final
 class Following:
@@ -132,8 +136,9 @@ class RunningCall:
         How totals travel.
     party : str
         This silo.
-    columns, categorical : tuple of str
-        Its own columns, and those of them that hold categories.
+    own_columns : callable
+        Returns its own columns behind the operations of a view, as they travel, and
+        those of them that hold categories.
     seed : int
         The session's seed.
 
@@ -152,8 +157,7 @@ class RunningCall:
         parties: tuple[str, ...],
         protection: str,
         party: str,
-        columns: tuple[str, ...],
-        categorical: tuple[str, ...],
+        own_columns: OwnColumns,
         seed: int,
     ) -> None:
         if call.method not in METHODS or {p for p, _ in call.columns} != set(parties):
@@ -162,7 +166,7 @@ class RunningCall:
         self._runner = _FollowingRunner(order, study, protection, seed)
         federation = Federation(
             self._runner,
-            layout=_layout(call, party, columns, categorical),
+            layout=_layout(call, party, *own_columns(call.view)),
             named=call.named,
             label=call.label,
             random_state=call.random_state,
@@ -266,7 +270,12 @@ def _layout(
 ) -> Layout:
     """Return the layout of a call's view, as far as this silo knows it."""
     if call.n_rows is None:
-        by_party = {name: tuple(map(str, of)) for name, of in call.columns}
+        by_party, last, named = dict[str, tuple[str, ...]](), None, ()
+        for name, of in call.columns:
+            # Forty silos have the same thousands of names.
+            if of != last:
+                last, named = of, tuple(map(str, of))
+            by_party[name] = named
         # What a transform makes is numbers, whatever it is called; one that fills
         # missing cells makes nothing else of a column.
         made = {
@@ -284,7 +293,8 @@ def _layout(
         else tuple(f"{name} {number}" for number in range(int(of)))
         for name, of in call.columns
     }
-    return Layout("columns", by_party, call.n_rows, known_to=party)
+    coded = frozenset(categorical)
+    return Layout("columns", by_party, call.n_rows, categorical=coded, known_to=party)
 
 
 def _known(

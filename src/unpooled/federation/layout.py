@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import final
 
 from unpooled.arrays import Array
-from unpooled.data.columns import listing
+from unpooled.data.columns import check_known, listing
 from unpooled.errors import DataError
 from unpooled.protocol.shared_blocks import (
     MOST_BLOCKS,
@@ -14,6 +14,7 @@ from unpooled.protocol.shared_blocks import (
 )
 from unpooled.protocol.sizes import ViewSize
 from unpooled.protocol.view_operations import Rows
+from unpooled.protocol.widened_columns import widened_columns
 
 
 @final
@@ -42,7 +43,7 @@ class Layout:
     numbers : tuple of int
         The blocks that folds and splits kept.
     categorical : frozenset of str
-        The columns that hold codes of categories, on a row partition.
+        The columns that hold codes of categories.
     known_to : str
         On a column partition, the silo that this layout is of: it does not know the
         names of the others' columns, which are numbered here. Empty where all names are
@@ -76,6 +77,7 @@ class Layout:
         columns_of: Mapping[str, Sequence[str]],
         rows: Mapping[str, int],
         matching: str = "",
+        categorical: Iterable[str] = (),
     ) -> "Layout":
         """Return the layout of a column partition: the same rows in the same order.
 
@@ -97,7 +99,9 @@ class Layout:
                 f"stand in several. Rename or drop them."
             )
         by_party = {party: tuple(columns) for party, columns in columns_of.items()}
-        return cls("columns", by_party, min(rows.values()), matching)
+        coded = frozenset(categorical)
+        n_rows = min(rows.values())
+        return cls("columns", by_party, n_rows, matching, categorical=coded)
 
     def matched(self, n_rows: int) -> "Layout":
         """Return the layout once the parties have agreed on their common rows."""
@@ -123,11 +127,7 @@ class Layout:
     def selected(self, wanted: tuple[str, ...]) -> "Layout":
         """Return the layout of some columns; every party keeps those that it has."""
         # Sets, since there may be tens of thousands of columns.
-        known = set(self.columns)
-        if unknown := [column for column in wanted if column not in known]:
-            raise DataError(
-                f"Unknown columns {unknown}. The columns are {', '.join(self.columns)}."
-            )
+        check_known(list(wanted), self.columns, "The federation")
         if not wanted or len(set(wanted)) != len(wanted):
             raise DataError("Select at least one column, and none twice.")
         sets = {party: set(columns) for party, columns in self.columns_of.items()}
@@ -181,3 +181,30 @@ class Layout:
         by_party = dict.fromkeys(self.columns_of, (*left, *columns))
         categorical = self.categorical.intersection(left).union(coded)
         return replace(self, columns_of=by_party, categorical=categorical)
+
+    def widened(self, kind: str, made: Sequence[int]) -> "Layout":
+        """Return the layout of a column partition with columns that silos made.
+
+        Parameters
+        ----------
+        kind : {"groups", "indicators", "bins"}
+            As of `widened_columns`.
+        made : sequence of int
+            How many are made of each column, in the parties' order.
+        """
+        by_party, first = dict[str, tuple[str, ...]](), 0
+        for party, own in self.columns_of.items():
+            pairs = widened_columns(kind, own, made[first : first + len(own)])
+            by_party[party] = tuple(name for name, _ in pairs)
+            first += len(own)
+        if without := [party for party, own in by_party.items() if not own]:
+            raise DataError(f"No column of {listing(without)} is left.")
+        names = [name for own in by_party.values() for name in own]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise DataError(
+                f"Columns that a transform makes have the names of others: "
+                f"{listing(twice)}. Rename the latter, or leave them out."
+            )
+        # Encoded columns hold numbers; indicators stand beside what there was.
+        coded = frozenset[str]() if kind == "groups" else self.categorical
+        return replace(self, columns_of=by_party, categorical=coded)

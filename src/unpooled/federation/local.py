@@ -109,9 +109,10 @@ def simulate(
         Whether two silos with the same rows, in whatever order, are an error. Digests
         of their rows are compared in this process, under a key that is drawn for it.
     categorical : sequence of str, optional
-        On a row partition, feature columns whose cells are names of categories, of text
-        or of numbers (see `open_source`). Names of fewer rows of a silo than its policy
-        asks for (`min_own_cells`) are read as one category there, "other".
+        Feature columns whose cells are names of categories, of text or of numbers (see
+        `open_source`); on a column partition those of all silos. Names of fewer rows of
+        a silo than its policy asks for (`min_own_cells`) are read as one category
+        there, "other".
 
     Returns
     -------
@@ -324,10 +325,6 @@ def _layout(tables: Mapping[str, Table], partition: str, matching: str) -> Layou
     if partition == "rows":
         columns = agree_on_columns(by_party)
         return Layout.of_rows(tables, columns, agree_on_categorical(columns, coded))
-    if any(coded.values()):
-        raise DataError(
-            "Columns of categories are read on a partition by rows only. On a column "
-            "partition let each silo encode its own columns as numbers."
-        )
     rows = {name: table.n_rows for name, table in tables.items()}
-    return Layout.of_columns(by_party, rows, matching)
+    names = [name for own in coded.values() for name in own]
+    return Layout.of_columns(by_party, rows, matching, names)

@@ -18,12 +18,15 @@ from unpooled.errors import StudyError
 from unpooled.ledger.json_text import from_json
 from unpooled.ledger.lines import VISIBILITIES, Release, Seal, canonical, changed
 from unpooled.ledger.notebook import data_frame, html_table
+from unpooled.ledger.rounds import equal_rounds, round_numbers
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["VISIBILITIES", "Ledger", "Release", "Seal", "canonical"]
 
+# Of the table that a ledger or plan prints.
+HEAD = ("round", "step", "name", "shape", "bytes", "visibility", "direction")
 _GENESIS = "0" * 64
 # Public keys by party; several for a party that had another key before.
 Identities = Mapping[str, bytes] | Mapping[str, tuple[bytes, ...]]
@@ -74,12 +77,8 @@ class Ledger(Sequence[Release]):
         return f"<Ledger: {len(self)} lines, {rounds} rounds, {out} bytes out per silo>"
 
     def __str__(self) -> str:
-        rows = [("round", "step", "name", "shape", "bytes", "visibility", "direction")]
-        for line in self:
-            shape = shape_text(line.shape)
-            what = (str(line.round), line.step, line.name, shape, f"{line.bytes:,}")
-            rows.append((*what, line.visibility, _direction(line)))
-        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+        rows = [HEAD, *((*row[:4], f"{row[4]:,}", *row[5:]) for row in self.rows())]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(HEAD))]
         return "\n".join(
             "  ".join(
                 cell.ljust(width) for cell, width in zip(row, widths, strict=True)
@@ -90,13 +89,23 @@ class Ledger(Sequence[Release]):
     def _repr_html_(self) -> str:
         rounds = len({(line.study, line.round) for line in self})
         caption = f"{rounds} rounds; each silo sent at most {self.bytes_out():,} bytes."
-        head = ("round", "step", "name", "shape", "bytes", "visibility", "direction")
-        rows = [
-            (*(line.round, line.step, line.name), shape_text(line.shape), line.bytes,
-             line.visibility, _direction(line))
-            for line in self
+        return html_table(caption, HEAD, self.rows())
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Return the cells under `HEAD`, once for rounds that exchanged the same.
+
+        Returns
+        -------
+        list of tuple
+            "2 to 41" or "2 to 41, 13 of them" is the first cell of such rounds; the
+            bytes are those of one of them.
+        """
+        return [
+            (round_numbers([one[0].round for one in rounds]), line.step, line.name,
+             shape_text(line.shape), line.bytes, line.visibility, _direction(line))
+            for rounds in equal_rounds(self)
+            for line in rounds[0]
         ]  # fmt: skip
-        return html_table(caption, head, rows)
 
     def to_frame(self) -> "pd.DataFrame":
         """Return the lines as a pandas data frame, without hashes and seals.

@@ -6,7 +6,7 @@ installed there, its own columns and its own rules. It need not trust the coordi
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import final
+from typing import Any, final
 
 from unpooled.data.toml import Section
 from unpooled.errors import StudyError
@@ -19,6 +19,7 @@ from unpooled.models.files.model_record import record_of
 from unpooled.party.following import StudyText
 from unpooled.party.party import Party
 from unpooled.protocol.message import decode
+from unpooled.results.formats import listed
 from unpooled.secure.keys.roster import Roster
 from unpooled.study.evaluation import cross_validation_of
 from unpooled.study.further_results import further_calls
@@ -27,6 +28,8 @@ from unpooled.study.statement import read_statement
 from unpooled.study.study_file import (
     StudyStep,
     n_on_all_rows,
+    partition_of,
+    protection_of,
     read_evaluate,
     read_steps,
     target_of,
@@ -108,8 +111,8 @@ def stated(name: str, text: str) -> Stated:
     columns = head.names("columns")
     return Stated(
         parties=tuple(sorted(top.section("parties"))),
-        partition=head.text("partition", choices=("rows", "columns")) or "rows",
-        protection=head.text("secure_sum", choices=("masked", "plain")) or "masked",
+        partition=partition_of(head),
+        protection=protection_of(head),
         columns=columns and tuple(columns),
         label=head.text("label") or "",
         steps=tuple(_written(step) for step in read_steps(top)),
@@ -118,8 +121,25 @@ def stated(name: str, text: str) -> Stated:
 
 
 def _written(step: StudyStep) -> str:
-    chosen = ", ".join(f"{key} = {value}" for key, value in step.parameters.items())
-    return f"{step.model}({chosen})"
+    return f"{step.model}({_assigned(step.parameters)})"
+
+
+def _assigned(parameters: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} = {_shown(value)}" for key, value in parameters.items())
+
+
+def _shown(value: Any) -> str:
+    """Return a parameter for people who read no Python: a step within as a step."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_shown, value))}]"
+    if isinstance(value, Mapping) and "model" in value:
+        rest = {k: v for k, v in value.items() if k not in ("model", "columns")}
+        of = value.get("columns", "")
+        names = listed(of) if isinstance(of, list | tuple) else _shown(of)
+        return f"{value['model']}({_assigned(rest)})" + f" of {names}" * bool(names)
+    if isinstance(value, Mapping):
+        return f"{{{_assigned(value)}}}"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _head(name: str, text: str) -> tuple[Section, Section]:
@@ -159,7 +179,7 @@ def read_announced(
     steps = read_steps(top)
     dry = _dry_rounds(tuple(top.section("parties")), head, roster)
     label = head.text("label")
-    partition = head.text("partition", choices=("rows", "columns")) or "rows"
+    partition = partition_of(head)
     exclude = set(head.names("exclude") or ())
     offered = tuple(name for name in party.table.columns if name not in exclude)
     columns = head.names("columns") or offered
@@ -218,9 +238,10 @@ def calls_of(text: str) -> StudyText:
     """
     top = Section.from_text("the announced study", text)
     head = top.section("study")
-    label, partition = head.text("label"), head.text("partition") or "rows"
+    label, partition = head.text("label"), partition_of(head)
+    steps = read_steps(top)
     calls, further, reads, source = [], [], list[int](), -1
-    for place, step in enumerate(read_steps(top)):
+    for place, step in enumerate(steps):
         reads.append(source)
         source = place if step.kind().gives_rows(partition) else source
         target = target_of([step], label)
@@ -236,7 +257,7 @@ def calls_of(text: str) -> StudyText:
             call = {"method": method, "class": step.model, "parameters": parameters}
             further.append((place, call | {"arguments": arguments}))
     columns = head.names("columns") if partition == "rows" else None
-    evaluation, evaluation_reads, steps = None, -1, read_steps(top)
+    evaluation, evaluation_reads = None, -1
     judging = read_evaluate(top, steps)
     judges = cross_validation_of(steps, *judging, partition=partition)
     if judges is not None:
@@ -255,7 +276,7 @@ def calls_of(text: str) -> StudyText:
         reads=tuple(reads),
         further=tuple(further),
         parties=tuple(sorted(top.section("parties"))),
-        protection=head.text("secure_sum") or "masked",
+        protection=protection_of(head),
         columns=columns and tuple(columns),
         label=label,
         random_state=head.whole("random_state"),
@@ -268,9 +289,8 @@ def calls_of(text: str) -> StudyText:
 def _dry_rounds(
     parties: tuple[str, ...], head: Section, roster: Roster | None
 ) -> DryRun:
-    protection = head.text("secure_sum", choices=("masked", "plain")) or "masked"
     # Silos of a consortium follow.
-    dry = DryRun(parties, head.name("name"), protection, follows=True)
+    dry = DryRun(parties, head.name("name"), protection_of(head), follows=True)
     if roster is not None and set(parties) <= set(roster):
         dry.roster = roster.part(parties)
     return dry
@@ -287,7 +307,8 @@ def _layout_known_to(party: Party, parties: tuple[str, ...]) -> Layout:
         else tuple(f"{name}: {j}" for j in range(assumed))
         for name in parties
     }
-    return Layout("columns", columns, rows, known_to=party.name)
+    coded = frozenset(party.table.categorical)
+    return Layout("columns", columns, rows, categorical=coded, known_to=party.name)
 
 
 def _refusals(

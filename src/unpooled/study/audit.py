@@ -151,8 +151,7 @@ def _keys(ledger: Ledger, roster: Path | None, state: RunState) -> str:
 def _state(path: Path, state: RunState, ledger: Ledger) -> str:
     if state.digest != digest_of(read_text(path / "study.toml")):
         raise StudyError("study.toml is not the text that the run began with.")
-    finished = ledger[: state.lines]
-    if len(finished) < state.lines or (finished and finished[-1].hash != state.head):
+    if not state.begins(ledger):
         raise StudyError(
             f"state.json counts {state.lines} lines of the ledger at the end of the "
             f"last finished step, with another last line: lines were cut or added."

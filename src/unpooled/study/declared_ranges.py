@@ -4,7 +4,7 @@
 [parties.b]  plausible = { Height = [1.0, 2.3] }    the plan: run Heterogeneity
 
 Totals over all silos do not tell that one of them measures in other units, and a silo
-that compared its mean with the others' would disclose it. Ranges are declared: each
+that compared its mean with the others' would reveal it. Ranges are declared: each
 silo checks its own cells by its own range before it answers anything, so that cells of
 two ranges that do not overlap differ throughout, and the study's text alone says so.
 """

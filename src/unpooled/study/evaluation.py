@@ -233,7 +233,7 @@ def with_evaluation(study: StudyFile, planned: Plan, federation: Federation) -> 
             # Their rounds are in the plan of the fit.
             steps = unfitted_steps(before, study.label)
             fitted = plan(steps, federation).rounds
-            judged = StudySteps([*steps.steps, (EVALUATION, judges, target)])
+            judged = StudySteps([*steps.steps, (EVALUATION, judges, target, None)])
             more = _after(plan(judged, federation), fitted)
             names = listed([step.name for step in before])
             note = f"{names}: fitted on all rows before the folds, not within them."

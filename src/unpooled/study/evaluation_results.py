@@ -1,6 +1,6 @@
 """Results of an evaluation: scores on new rows, and what they were computed from."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ from unpooled.arrays import Array, Float
 from unpooled.models.metrics.classification import Confusion
 from unpooled.models.model_selection.cross_validation import FILLED_WITHIN_FOLDS
 from unpooled.models.model_selection.jackknife_results import jackknife_exhibits
+from unpooled.models.model_selection.scoring import parted
 from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, Table
 from unpooled.results.formats import listed, number, per_cent
 from unpooled.results.plots.confusion_plots import confusion_matrix
@@ -24,11 +25,11 @@ _MEANINGS: Mapping[str, str] = {
     "balanced_accuracy": "balanced accuracy is the mean of that share over the classes",
     "matthews_corrcoef": "matthews_corrcoef is the correlation between true and "
     "predicted classes",
-    "precision": "precision is the share that is of the second class, of the rows that "
+    "precision": "precision is the share that is of the class {0}, of the rows that "
     "are predicted as it",
-    "recall": "recall (sensitivity) is the share of the second class that is predicted "
-    "correctly",
-    "f1": "f1 is the harmonic mean of precision and recall of the second class",
+    "recall": "recall is the share of the class {0} that is predicted correctly "
+    "(sensitivity, where it is the class to be found, and specificity of the other)",
+    "f1": "f1 is the harmonic mean of precision and recall of the class {0}",
     "roc_auc": "roc_auc is the area under the receiver operating characteristic (AUC): "
     "the share of pairs of rows, one of each class, whose probabilities are in the "
     "right order",
@@ -37,7 +38,7 @@ _MEANINGS: Mapping[str, str] = {
     "r2": "r2 (R²) is the share of the responses’ variance that is predicted",
     "mean_squared_error": "mean_squared_error is in the squared units of the responses",
     "root_mean_squared_error": "root_mean_squared_error (RMSE) is in the responses’ "
-    "own units",
+    "units, as the last step reads them",
     "log_likelihood": "log_likelihood is the mean logarithm of the rows’ density under "
     "the model",
 }
@@ -61,6 +62,14 @@ def evaluation_exhibits(judged: "Evaluation") -> list[Exhibit]:
 def _shown(name: str) -> tuple[str, int]:
     """Return the name of a score without the sign that makes greater values better."""
     return (name[len(_NEGATED) :], -1) if name.startswith(_NEGATED) else (name, 1)
+
+
+def _meaning(name: str, classes: Sequence[Any]) -> str:
+    """Return what a score is, and of which class, for people who have not met it."""
+    score, of_class = parted(name)
+    second = str(classes[1]) if len(classes) > 1 else "second"
+    text = _MEANINGS.get(score, "").format(repr(of_class or second))
+    return text.replace(score, name, 1) if of_class else text
 
 
 def _scores(judged: "Evaluation") -> Exhibit:
@@ -105,7 +114,8 @@ def _scores(judged: "Evaluation") -> Exhibit:
             f"rows, those of the fold among them: a silo fills cells from others for "
             f"all rows alike, as in part of them few may lack the same cells."
         )
-    meant = [_MEANINGS[name] for name in names if name in _MEANINGS]
+    meant = [_meaning(name, judged.classes) for name in names]
+    meant = [text for text in meant if text]
     if meant:
         text += f" There, {listed(meant)}."
     if judged.fills:
@@ -203,6 +213,7 @@ def _responses(judged: "Evaluation") -> Exhibit:
     text = (
         "Each response on rows that the model was not fitted on: R² is the share of "
         "its variance that is predicted, RMSE the root of the mean squared error "
-        "(MSE), in its own units. R² is below 0 where the mean would predict better."
+        "(MSE), in its units as the last step reads it. R² is below 0 where the mean "
+        "would predict better."
     )
     return Exhibit("Predictions of new rows", text, [table])

@@ -20,7 +20,7 @@ from unpooled.federation.planning.dry_run import plan
 from unpooled.federation.planning.plan import Plan
 from unpooled.models.base import FederatedEstimator
 from unpooled.study.declared_ranges import notes_on_ranges
-from unpooled.study.further_results import add_further_results, further_calls
+from unpooled.study.further_results import add_further_results
 from unpooled.study.study_file import StudyFile, StudyStep, target_of
 
 if TYPE_CHECKING:
@@ -70,43 +70,14 @@ class ModelUpdate(BaseEstimator):
 
 
 @final
-class WithFurtherResults(BaseEstimator):
-    """A step whose `fit` also asks for what a study wants beside the fit, for plans.
-
-    Parameters
-    ----------
-    model : estimator
-        Of the step.
-    step : StudyStep
-        What it asks for.
-    """
-
-    def __init__(self, model: Any, step: StudyStep) -> None:
-        self.model, self.step = model, step
-
-    def fit(self, X: Federation, y: Any = None) -> "WithFurtherResults":
-        """Fit the model, and ask."""
-        self.model.fit(X, y)
-        add_further_results(self.step, self.model, X)
-        return self
-
-    def transform(self, X: Federation) -> Any:
-        """Transform by the fitted model."""
-        return self.model.transform(X)
-
-    def gives_rows(self, partition: str) -> bool:
-        """Return what the model does; see `FederatedEstimator.gives_rows`."""
-        return self.model.gives_rows(partition)
-
-
-@final
 class StudySteps(BaseEstimator):
     """The steps of a study as one estimator, for its plan.
 
     Parameters
     ----------
-    steps : sequence of (str, estimator, target)
-        Name, model that is not fitted, and the `y` of its fit, in order.
+    steps : sequence of (str, estimator, target, StudyStep or None)
+        Name, model that is not fitted, the `y` of its fit, and the step whose further
+        results are asked for after it, in order.
 
     Attributes
     ----------
@@ -116,13 +87,13 @@ class StudySteps(BaseEstimator):
 
     views_: list[Federation]
 
-    def __init__(self, steps: Sequence[tuple[str, Any, Any]]) -> None:
+    def __init__(self, steps: Sequence[tuple[str, Any, Any, StudyStep | None]]) -> None:
         self.steps = steps
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the steps; with `deep` also each model and its parameters by name."""
         parameters: dict[str, Any] = {"steps": self.steps}
-        for name, model, _ in self.steps if deep else ():
+        for name, model, *_ in self.steps if deep else ():
             own = model.get_params()
             parameters |= {name: model} | {f"{name}__{k}": v for k, v in own.items()}
         return parameters
@@ -130,9 +101,11 @@ class StudySteps(BaseEstimator):
     def fit(self, X: Federation, y: Any = None) -> "StudySteps":
         """Fit every step on the view that the steps before it make; `y` is ignored."""
         self.views_ = []
-        for place, (_, model, target) in enumerate(self.steps, 1):
+        for place, (_, model, target, step) in enumerate(self.steps, 1):
             self.views_.append(X)
             fitted = model.fit(X, *([] if target is None else [target]))
+            if step is not None:
+                add_further_results(step, fitted, X)
             if place < len(self.steps):
                 X = after(fitted, X)
         return self
@@ -178,25 +151,21 @@ def unfitted_steps(
         Whether to read the model files that steps update. Without them the estimator
         serves for plans only.
     """
-
-    def part(step: StudyStep) -> BaseEstimator:
+    parts: list[tuple[str, Any, Any, StudyStep | None]] = []
+    for step in steps:
+        target = target_of([step], label)
         if step.update is None:
-            model = step.estimator()
-            return WithFurtherResults(model, step) if further_calls(step) else model
-        return ModelUpdate(step.estimator() if read_models else step.kind()())
-
-    return StudySteps(
-        [(step.name, part(step), target_of([step], label)) for step in steps]
-    )
+            parts.append((step.name, step.estimator(), target, step))
+        else:
+            model = step.estimator() if read_models else step.kind()()
+            parts.append((step.name, ModelUpdate(model), target, None))
+    return StudySteps(parts)
 
 
 def unfitted_pipeline(steps: Iterable[StudyStep], partition: str) -> "Pipeline":
     """Return the steps of a study that transform, and its last, as a Pipeline."""
-    named = (
-        (name, part.model if isinstance(part, WithFurtherResults) else part)
-        for name, part, _ in unfitted_steps(steps, None).steps
-    )
-    return pipeline_of(named, partition)
+    parts = unfitted_steps(steps, None).steps
+    return pipeline_of([(name, model) for name, model, *_ in parts], partition)
 
 
 def plan_fit(

@@ -59,6 +59,7 @@ def facts_of_run(place: RunFolder) -> "Facts":
         rounds=place.rounds,
         models=models,
         feature_names=tuple(state.columns),
+        columns_of={party: tuple(own) for party, own in state.columns_of.items()},
         statement=read_statement(head),
         label=head.text("label") or "",
         evaluation=judged.summary() if judged is not None else None,

@@ -129,6 +129,11 @@ def run(
         columns=list(federation.feature_names),
         policies=policy_records(coordinator.policies or {}),
         simulated=assemble is None,
+        columns_of={
+            party: list(own)
+            for party, own in federation.columns_of.items()
+            if study.partition == "columns"
+        },
     )
     place = RunFolder.create(path, state, study.text)
     with place.locked():

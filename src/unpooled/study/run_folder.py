@@ -83,6 +83,8 @@ class RunState:
     carried : dict of str to list of str
         By party, columns of which one row carries half of a direction, or more, where
         the party tells it.
+    columns_of : dict of str to list of str
+        By party, its own columns, where they differ between parties.
     """
 
     study: str
@@ -101,6 +103,7 @@ class RunState:
     resumed: list[int] = field(default_factory=list)
     done: bool = False
     carried: dict[str, list[str]] = field(default_factory=dict)
+    columns_of: dict[str, list[str]] = field(default_factory=dict)
 
     @classmethod
     def read(cls, path: Path) -> "RunState":
@@ -110,7 +113,8 @@ class RunState:
             content = from_json(file.read_text("utf-8"))
             check_version(content, path, _VERSION)
             del content["version"], content["unpooled"]
-            content = {"carried": {}} | content  # an earlier version has none
+            # Earlier versions have none.
+            content = {"carried": {}, "columns_of": {}} | content
             _check_fields(cls, content)
             # A step's name is part of a path.
             if not all(
@@ -125,6 +129,13 @@ class RunState:
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as wrong:
             raise StudyError(f"{file} is not the state of a run: {wrong}.") from wrong
         return cls(**content)
+
+    def begins(self, ledger: Ledger) -> bool:
+        """Return whether a ledger begins with the lines of the finished steps."""
+        finished = ledger[: self.lines]
+        if len(finished) < self.lines:
+            return False
+        return not finished or finished[-1].hash == self.head
 
 
 @final
@@ -180,10 +191,7 @@ class RunFolder:
         state = RunState.read(path)
         ledger = Ledger.from_json(_whole_lines(path / "ledger.jsonl", mend=mend))
         ledger.verify()
-        finished = ledger[: state.lines]
-        if len(finished) < state.lines or (
-            finished and finished[-1].hash != state.head
-        ):
+        if not state.begins(ledger):
             raise StudyError(
                 f"{path / 'ledger.jsonl'} lacks lines that the run wrote, or has "
                 f"others. A run can be continued on its own ledger only."

@@ -13,7 +13,7 @@ import json
 import logging
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
@@ -226,29 +226,24 @@ def federation_of(study: StudyFile, coordinator: Coordinator) -> Federation:
     replies = coordinator.send({"kind": "describe"})
     columns: dict[str, tuple[str, ...]] = {}
     for party, reply in replies.items():
-        names = reply.header["columns"]
-        if not isinstance(names, list) or not all(isinstance(n, str) for n in names):
-            raise AggregationError(
-                f"{party} did not send the names of its columns.",
-                rule="malformed_message",
-            )
-        columns[party] = tuple(names)
+        columns[party] = _names(party, reply.header["columns"], "columns")
         if reply.header["partition"] != study.partition:
             raise ReleaseRefusedError(party, f"the study {study.name}", "partition")
     _check_label(study, {p: reply.header["label"] for p, reply in replies.items()})
+    categorical = {
+        party: _names(party, reply.header["categorical"], "columns of categories")
+        for party, reply in replies.items()
+    }
     if study.partition == "columns":
         ordered = {party: columns[party] for party in study.parties}
         matching = how_to_match("columns", study.ids, study.aligned)
-        layout = Layout.of_columns(ordered, _rows(replies), matching)
+        every = [name for own in categorical.values() for name in own]
+        layout = Layout.of_columns(ordered, _rows(replies), matching, every)
+        _check_categorical(study, every)
     else:
         shared = _shared_columns(study, columns)
-        coded = agree_on_categorical(shared, _categorical(replies))
-        if undeclared := [name for name in study.categorical if name not in coded]:
-            raise DataError(
-                f"Study {study.name} names columns of categories that the silos have "
-                f"as numbers, or do not have: {listing(undeclared)}. Each silo's own "
-                f"file names its columns of categories (categorical)."
-            )
+        coded = agree_on_categorical(shared, categorical)
+        _check_categorical(study, coded)
         layout = Layout.of_rows(study.parties, shared, coded)
     return Federation(
         coordinator,
@@ -259,15 +254,22 @@ def federation_of(study: StudyFile, coordinator: Coordinator) -> Federation:
     )
 
 
-def _categorical(replies: Mapping[str, Message]) -> dict[str, list[str]]:
-    found = {party: reply.header["categorical"] for party, reply in replies.items()}
-    for party, names in found.items():
-        if not isinstance(names, list) or not all(isinstance(n, str) for n in names):
-            raise AggregationError(
-                f"{party} did not send the names of its columns of categories.",
-                rule="malformed_message",
-            )
-    return found
+def _names(party: str, sent: Any, what: str) -> tuple[str, ...]:
+    """Return the names that a party sent; refuse what is no list of names."""
+    if not isinstance(sent, list) or not all(isinstance(name, str) for name in sent):
+        raise AggregationError(
+            f"{party} did not send the names of its {what}.", rule="malformed_message"
+        )
+    return tuple(sent)
+
+
+def _check_categorical(study: StudyFile, coded: Collection[str]) -> None:
+    if undeclared := [name for name in study.categorical if name not in coded]:
+        raise DataError(
+            f"Study {study.name} names columns of categories that the silos have as "
+            f"numbers, or do not have: {listing(undeclared)}. Each silo's own file "
+            f"names its columns of categories (categorical)."
+        )
 
 
 def _check_label(study: StudyFile, labels: Mapping[str, Any]) -> None:

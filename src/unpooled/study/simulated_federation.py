@@ -1,6 +1,8 @@
 """A federation of a study whose parties are all simulated in this process."""
 
-from unpooled.data.parties import has_label
+from collections.abc import Mapping, Sequence
+
+from unpooled.data.parties import categorical_of, has_label
 from unpooled.data.sources.database_address import where_paths_start
 from unpooled.data.sources.open_source import open_source
 from unpooled.errors import DataError, StudyError
@@ -31,7 +33,7 @@ def simulated_federation(
     follow : bool, default False
         As of `unpooled.simulate`.
     """
-    tables = {}
+    tables, categorical = {}, _categorical(study)
     for name, party in study.parties.items():
         where = f"{study.path.name}, [parties.{name}]"
         if party.source is None:
@@ -49,7 +51,7 @@ def simulated_federation(
                 ids=study.ids,
                 columns=study.columns,
                 exclude=(*study.exclude, *party.exclude),
-                categorical=study.categorical,
+                categorical=categorical[name],
                 missing=party.missing,
                 plausible=party.plausible,
                 block_mb=party.block_mb,
@@ -81,3 +83,16 @@ def simulated_federation(
         # Tables have the order of their sources; the study has its own.
         federation = federation.select(study.columns)
     return federation, parties
+
+
+def _categorical(study: StudyFile) -> Mapping[str, Sequence[str]]:
+    """Return the columns of categories of each party."""
+    parties = study.parties
+    if study.partition == "rows" or not study.categorical:
+        return dict.fromkeys(parties, study.categorical)
+    sources = {name: party.source for name, party in parties.items()}
+    forms = {name: party.format for name, party in parties.items()}
+    try:
+        return categorical_of(sources, study.categorical, study.ids, forms)
+    except DataError as wrong:
+        raise DataError(f"{study.path.name}, [study] categorical: {wrong}") from wrong

@@ -64,7 +64,7 @@ class StudyParty:
     source : str or None
         Path or address of its rows. None over a consortium, where the silo's own file
         names it.
-    missing : mapping of str to list of float
+    missing : mapping of str to list of float and str
         For columns, the values that mean a missing cell.
     policy : Policy
         Its rules.
@@ -82,7 +82,7 @@ class StudyParty:
 
     # Left out of the repr: the address of a database may contain a password.
     source: str | None = field(repr=False)
-    missing: Mapping[str, list[float]]
+    missing: Mapping[str, list[float | str]]
     policy: Policy
     block_mb: float | int | None = None
     format: Mapping[str, str] = field(default_factory=dict)
@@ -267,9 +267,9 @@ class StudyFile:
         head.only(_STUDY_KEYS)
         outputs.only(("folder", "report"))
         name = head.name("name")
-        partition = head.text("partition", choices=("rows", "columns")) or "rows"
+        partition = partition_of(head)
         columns, exclude = head.names("columns"), head.names("exclude") or ()
-        for key in ("columns", "exclude", "categorical"):
+        for key in ("columns", "exclude"):
             if key in head and partition == "columns":
                 head.fail(key, "names columns that every silo has; on a column "
                           "partition each has its own, so leave it out, and name in "
@@ -292,7 +292,7 @@ class StudyFile:
             ids=head.text("ids"),
             aligned=head.flag("aligned", False),
             distinct=head.flag("distinct", False),
-            secure_sum=head.text("secure_sum", choices=("masked", "plain")) or "masked",
+            secure_sum=protection_of(head),
             random_state=head.whole("random_state"),
             timeout=_timeout(head),
             parties=_read_parties(top, path.parent),
@@ -305,6 +305,16 @@ class StudyFile:
             statement=read_statement(head),
             versions=_builds(head),
         )
+
+
+def partition_of(head: Section) -> str:
+    """Return what differs between silos, of the table [study]."""
+    return head.text("partition", choices=("rows", "columns")) or "rows"
+
+
+def protection_of(head: Section) -> str:
+    """Return how totals travel, of the table [study]."""
+    return head.text("secure_sum", choices=("masked", "plain")) or "masked"
 
 
 def _builds(head: Section) -> tuple[str, ...]:
@@ -354,7 +364,7 @@ def _read_parties(top: Section, folder: Path) -> dict[str, StudyParty]:
             block_mb=table.number("block_mb"),
             format=format_keys(table),
             exclude=table.names("exclude") or (),
-            plausible=table.codes("plausible"),
+            plausible=table.ranges("plausible"),
             rows=filter_keys(table),
         )
     if not parties:
@@ -465,7 +475,7 @@ def read_evaluate(
         return 0, None, 0
     section = top.section("evaluate")
     section.only(("cv", "scoring", "jackknife"))
-    if top.section("study").text("partition") == "columns":
+    if partition_of(top.section("study")) == "columns":
         if not hasattr(steps[-1].kind(), "score_apart"):
             top.fail("[evaluate]", f"on a column partition LinearRegression and Ridge "
                      f"are judged on folds, not {steps[-1].model}")  # fmt: skip

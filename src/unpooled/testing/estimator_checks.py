@@ -198,7 +198,7 @@ class Trial:
             pieces = [table[[*names, *carried]] for names in cut]
         silos = {f"silo{i}": piece for i, piece in enumerate(pieces, start=1)}
         options = {"policy": Policy.open(), "random_state": 0, **options}
-        if self.partition == "rows" and self.categorical:
+        if self.categorical:
             options["categorical"] = self.categorical
         return simulate(
             silos,

@@ -24,6 +24,7 @@ def check_step(
     inbox: Mapping[str, Any] | None = None,
     party: str = "silo",
     columns: Sequence[str] = (),
+    coded: Sequence[str] = (),
     dictionary: Mapping[float, str] | None = None,
     rtol: float = _ROUNDING,
     **public: Any,
@@ -49,6 +50,8 @@ def check_step(
         For a step that reads its party's name.
     columns : sequence of str, optional
         For a step that reads the names of the columns of `X`; x0, x1, ... otherwise.
+    coded : sequence of str, default ()
+        For a step that reads which of these hold categories.
     dictionary : mapping of float to str, optional
         For a step that reads the names of categories by their codes.
     rtol : float, default 1e-9
@@ -70,7 +73,7 @@ def check_step(
     inputs = {"X": X, "cells": X, "y": None if y is None else np.asarray(y)}
     inputs |= {"kept": kept, "inbox": inbox, "party": party, "sums": None}
     names = tuple(columns) or tuple(f"x{j}" for j in range(X.shape[1]))
-    inputs |= {"columns": names, "dictionary": dictionary}
+    inputs |= {"columns": names, "coded": tuple(coded), "dictionary": dictionary}
     given = {name: inputs[name] for name in step.reads}
     _check_words(step)
     sizes = step.sizes(X.shape[1], public) | {"n": len(X), "N": len(X)}

@@ -10,7 +10,8 @@ from sklearn.pipeline import make_pipeline
 import unpooled as up
 from unpooled.arrays import Array
 from unpooled.data import heart_disease
-from unpooled.errors import AggregationError, DataError, ReleaseRefusedError
+from unpooled.errors import RULES, AggregationError, DataError, ReleaseRefusedError
+from unpooled.ledger import Ledger
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.moments import local_squares, local_total
 from unpooled.protocol.message import decode
@@ -178,7 +179,15 @@ def test_refusals_are_foretold_and_come_true():
         ("a", "pca.local_scatter", "min_rows"),
         ("c", "pca.local_scatter", "max_feature_ratio"),
     )
-    assert "c would refuse pca.local_scatter: max_feature_ratio" in str(plan)
+    text = str(plan)
+    few, _, ratio = text.partition("Refused by max_feature_ratio: ")
+    assert "\n  c: pca.local_scatter\n" in ratio
+    # By rule, with what can be done: three of them, not a line for each step.
+    few = few.partition("Refused by min_rows: ")[2]
+    assert "\n  a: scaler.local_counts, scaler.local_observed, scaler" in few
+    assert RULES["min_rows"][1] in few
+    assert text.count("Refused by") == 3
+    assert "Refused by min_rows" in plan._repr_html_()
     with pytest.raises(Exception, match=r"a refused scaler.local_counts: min_rows"):
         up.StandardScaler().fit(here.federation)
 
@@ -255,3 +264,15 @@ def test_a_plan_reads_well(here):
     assert text.startswith("3 parties, 3 rounds, each sends")
     assert "(masked)" in text
     assert len(text.splitlines()) == 3 + len(plan.releases)
+
+
+def test_equal_rounds_of_a_search_are_printed_once():
+    X = np.random.default_rng(0).normal(size=(2000, 9))
+    tables = {"a": X[:, :3], "b": X[:, 3:5], "c": X[:, 5:]}
+    federation = up.simulate(tables, partition="columns", aligned=True)
+    plan = up.plan(up.PCA(2), federation)
+
+    assert plan.rounds == 102
+    assert str(Ledger(plan.releases)).count("pca.own_image") == 2
+    assert "\n2 to 101  " in str(plan)
+    assert ">2 to 101</td>" in plan._repr_html_()

@@ -75,7 +75,7 @@ def prune(kit: Path, days: float) -> Pruned:
 def kept_days(kit: Path) -> float:
     """Return the age that the kit's owner chose, `keep_jobs_days` in silo.toml."""
     try:
-        own = tomllib.loads((kit / "local" / "silo.toml").read_text("utf-8"))
+        own = tomllib.loads((kit / "local" / "silo.toml").read_text("utf-8-sig"))
         return float(own["silo"]["keep_jobs_days"])
     except (OSError, ValueError, KeyError, TypeError):
         # A server has no such file. A mistake in a silo's is shown when it starts.

@@ -32,6 +32,7 @@ _ENDED = "FINISHED"
 # How it writes that a silo did not reply to a question.
 _SILENT = "no_reply"
 _ATTEMPTS = 2
+_PATIENCE = 15.0  # seconds that the server has for a reply
 # Bytes of a run's results: models, tables and pictures.
 _MOST_UNPACKED = 2**34
 # What is in NVFlare's exception where a certificate is good, and somebody else's.
@@ -193,19 +194,17 @@ def is_over(status: str) -> bool:
 
 
 @contextlib.contextmanager
-def submission(kit: Path, patience: float = 15.0) -> Iterator[Submission]:
+def submission(kit: Path) -> Iterator[Submission]:
     """Hold a session with a consortium's server.
 
     Parameters
     ----------
     kit : Path
         The coordinator's startup kit.
-    patience : float, default 15.0
-        Seconds that the server has for a reply.
     """
     kit = kit.expanduser().resolve()
     ahead = _AHEAD.pop(kit, None)
-    session = _connected(kit, patience) if ahead is None else ahead.result()
+    session = _connected(kit) if ahead is None else ahead.result()
     try:
         yield Submission(kit, session)
     finally:
@@ -217,9 +216,7 @@ _AHEAD: dict[Path, "Future[Any]"] = {}
 
 
 @contextlib.contextmanager
-def connecting(
-    kit: Path | None, patience: float = 15.0
-) -> Iterator[Callable[[], object]]:
+def connecting(kit: Path | None) -> Iterator[Callable[[], object]]:
     """Connect to a kit's server meanwhile, for the first `submission` within.
 
     Most of the second that NVFlare takes is spent waiting.
@@ -228,8 +225,6 @@ def connecting(
     ----------
     kit : Path or None
         The coordinator's startup kit; with None nothing is done.
-    patience : float, default 15.0
-        Seconds that the server has for a reply.
 
     Yields
     ------
@@ -241,7 +236,7 @@ def connecting(
         return
     kit = kit.expanduser().resolve()
     with ThreadPoolExecutor(1) as threads:
-        _AHEAD[kit] = attempt = threads.submit(_connected, kit, patience)
+        _AHEAD[kit] = attempt = threads.submit(_connected, kit)
         try:
             yield attempt.exception
         finally:
@@ -250,7 +245,7 @@ def connecting(
                 _close(kit, unused.result())
 
 
-def _connected(kit: Path, patience: float) -> Any:
+def _connected(kit: Path) -> Any:
     """Return NVFlare's session with the server of a kit."""
     need_engine()
     from nvflare.fuel.flare_api.flare_api import new_secure_session
@@ -269,7 +264,7 @@ def _connected(kit: Path, patience: float) -> Any:
             contextlib.redirect_stderr(unseen),
             connected_cells(api),
         ):
-            return new_secure_session(user, str(kit), timeout=patience)
+            return new_secure_session(user, str(kit), timeout=_PATIENCE)
     except Exception as wrong:
         reason = why_refused(kit)
         if not reason and _NOT_ADMITTED in str(wrong):

@@ -29,7 +29,7 @@ from unpooled.federation.federation import Federation
 from unpooled.federation.matching import with_matching
 from unpooled.federation.planning.plan import Plan
 from unpooled.ledger import Ledger, Release
-from unpooled.protocol.block_levels import COUNTED, counting
+from unpooled.protocol.block_levels import COUNTED
 from unpooled.protocol.following import Call
 from unpooled.protocol.ledger_lines import lines_of_all
 from unpooled.protocol.message import encode
@@ -153,7 +153,7 @@ class DryRun(RoundRunner):
         for step in COUNTED.values():
             self._round += 1
             session = f"planned {self._fits}"
-            request = counting(step, self.study, session, self._round)
+            request = Request.between_silos(step.name, self.study, session, self._round)
             lines = lines_of_all(request, step, sizes, self.protection, {})
             self.lines += [line for line, _ in lines]
 
@@ -237,7 +237,7 @@ class DryRun(RoundRunner):
             words = np.zeros(*form.words(None if self.protection == "plain" else code))
             return Veiled(request.round, name, shape, words, code.dtype)
         if declared.symmetric:
-            return np.eye(shape[0])
+            return np.broadcast_to(np.eye(shape[-1]), shape).copy()
         # Classes share the rows; columns have all of them.
         parts = shape[0] if declared.letters == ("c",) else 1
         return np.full(shape, max(self.n_rows // parts, 1) if name == "count" else 1.0)
@@ -508,6 +508,9 @@ def _other_ways(
     """Yield a sentence on the cost of each way to run, where the model has several."""
     from sklearn.base import clone
 
+    if federation.partition == "columns":
+        # Each silo does for itself what there are several ways for over rows.
+        return
     for name, part in {"": model, **model.get_params()}.items():
         for parameter, choices in getattr(type(part), "_ways", {}).items():
             key = f"{name}__{parameter}".removeprefix("__")

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, final
 
-from unpooled.ledger import Ledger, Release, shape_text
+from unpooled.data.columns import listing
+from unpooled.errors import RULES
+from unpooled.ledger import HEAD, Ledger, Release
 from unpooled.ledger.notebook import html_table
 from unpooled.protocol.opened_numbers import SHARE, messages_of, numbers_of_lines
 from unpooled.protocol.privacy_cost import Spent, spent
@@ -16,6 +18,40 @@ if TYPE_CHECKING:
 
 # Work of a computing process for what it sends: 0.1 to 0.25 s for 1 MB, measured.
 _SECONDS_PER_BYTE = 2.5e-7
+
+
+@final
+@dataclass(frozen=True)
+class Refused:
+    """What silos would refuse by one rule.
+
+    Attributes
+    ----------
+    rule, sentence, remedy : str
+        The rule's name, what it says, and what can be done.
+    steps : mapping of str to list of str
+        By silos, listed in a text, the steps that the same silos would refuse.
+    columns : mapping of str to tuple of str
+        By party, the columns that a rule about cells names.
+    explanations : mapping of str to str
+        By simulated party, its own numbers behind the refusal.
+    """
+
+    rule: str
+    sentence: str
+    remedy: str
+    steps: Mapping[str, list[str]]
+    columns: Mapping[str, tuple[str, ...]]
+    explanations: Mapping[str, str]
+
+    def __str__(self) -> str:
+        lines = [f"Refused by {self.rule}: {self.sentence}."]
+        lines += [f"  {who}: {', '.join(steps)}" for who, steps in self.steps.items()]
+        lines += [
+            f"  {party}, columns: {listing(columns)}"
+            for party, columns in self.columns.items()
+        ]
+        return "\n".join([*lines, f"  {self.remedy}" * bool(self.remedy)])
 
 
 @final
@@ -78,6 +114,33 @@ class Plan:
         )
 
     @property
+    def refused(self) -> tuple[Refused, ...]:
+        """The refusals by rule, in the order of the first of each."""
+        found = []
+        for rule in dict.fromkeys(rule for _, _, rule in self.refusals):
+            by_step: dict[str, list[str]] = {}
+            columns: dict[str, tuple[str, ...]] = {}
+            for party, step, other, named in self.reasons:
+                if other == rule:
+                    by_step.setdefault(step, []).append(party)
+                    columns |= {party: named} if named else {}
+            steps: dict[str, list[str]] = {}
+            for step, parties in by_step.items():
+                of_all = set(parties) == set(self.parties) and len(self.parties) > 1
+                several = dict.fromkeys(parties)
+                who = f"all {len(self.parties)} silos" if of_all else ", ".join(several)
+                steps.setdefault(who, []).append(step)
+            told = {
+                party: more
+                for (party, other), more in self.explanations.items()
+                if other == rule
+            }
+            found.append(
+                Refused(rule, *RULES.get(rule, (rule, "")), steps, columns, told)
+            )
+        return tuple(found)
+
+    @property
     def rounds(self) -> int:
         """Number of synchronous exchanges, without the key agreement."""
         return len({line.round for line in self.releases})
@@ -122,15 +185,16 @@ class Plan:
     @property
     def opened(self) -> str:
         """Sentences on the numbers that the fit would open, and on their privacy."""
-        numbers, privacy = f"{self.numbers:,.0f}", self.privacy
+        privacy, n = self.privacy, round(self.numbers)
+        opens = f"Opens {n:,} number{'s' * (n != 1)}"
         after = "" if privacy is None else f" {privacy}"
-        if not self.n_columns or numbers == "0":
-            return f"Opens {numbers} numbers.{after}"
+        if not self.n_columns or not n:
+            return f"{opens}.{after}"
         if self.columns_at:
-            return f"Opens {numbers} numbers{self._of_people()}{after}"
+            return f"{opens}{self._of_people()}{after}"
         each = self.numbers / self.n_columns
         return (
-            f"Opens {numbers} numbers, {each:,.1f} for each of "
+            f"{opens}, {each:,.1f} for each of "
             f"{self.n_columns:,} columns: a share of {SHARE} of the cells where the "
             f"silos have {math.ceil(each / SHARE):,} rows in all.{after}"
         )
@@ -165,18 +229,10 @@ class Plan:
         return frame.drop(columns=["study", "peers", "time"])
 
     def _repr_html_(self) -> str:
-        refused = [
-            f"{party} would refuse {step}: {rule}."
-            for party, step, rule in self.refusals
-        ]
-        caption = " ".join([f"{self._head}.", self.opened, *self.notes, *refused])
-        head = ("round", "step", "name", "shape", "bytes", "visibility", "direction")
-        rows = [
-            (*(line.round, line.step, line.name), shape_text(line.shape), line.bytes,
-             line.visibility, line.direction)
-            for line in self.releases
-        ]  # fmt: skip
-        return html_table(caption, head, rows)
+        caption = " ".join(
+            [f"{self._head}.", self.opened, *self.notes, *map(str, self.refused)]
+        )
+        return html_table(caption, HEAD, Ledger(self.releases).rows())
 
     @property
     def _head(self) -> str:
@@ -193,10 +249,7 @@ class Plan:
         )
 
     def __str__(self) -> str:
-        refused = [
-            f"{party} would refuse {step}: {rule}"
-            for party, step, rule in self.refusals
-        ]
+        table = str(Ledger(self.releases))
         return "\n".join(
-            [self._head, self.opened, *self.notes, str(Ledger(self.releases)), *refused]
+            [self._head, self.opened, *self.notes, table, *map(str, self.refused)]
         )
