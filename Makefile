@@ -23,7 +23,7 @@ SHAPED := $(addprefix tests/,attacks/test_attacks_on_memory.py cli/test_cli_demo
     cli/test_cli_results.py data displays federation laws linalg models party protocol \
     report results secure study/test_plans_that_are_kept.py)
 # Where tests over a real server and silos stand, so that no other file is looked through.
-FEDERATION := $(addprefix tests/,integration cli/test_cli_start.py)
+FEDERATION := $(addprefix tests/,integration cli/test_cli_start.py house/test_benchmarks.py)
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
@@ -32,7 +32,7 @@ export NO_MKDOCS_2_WARNING = 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo install debian-packages experiments experiments-quick test test-shapes test-slow test-federation test-long test-pythons audit yanked lint types notebooks docs release chart images bench clean
+.PHONY: help demo install debian-packages experiments experiments-quick test test-shapes test-slow test-federation test-long test-pythons audit yanked lint types notebooks docs release chart images bench bench-quick clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -99,6 +99,10 @@ images: $(DEV)  ## build the images with buildah, and run a study in them
 bench: $(DEV)  ## every script under benchmarks/, one after the other
 	@for script in $(sort $(wildcard benchmarks/*.py)); do \
 	    echo "== $$script"; $(BIN)/python "$$script" || exit; done
+
+bench-quick: $(DEV)  ## each of them once on little data, printing only
+	@for script in $$(grep -l -e '"--quick"' benchmarks/*.py); do \
+	    echo "== $$script"; OPENBLAS_NUM_THREADS=1 $(BIN)/python "$$script" --quick || exit; done
 
 # Both read the folder that UNPOOLED_DATA names; `experiments/fetch.py` makes one.
 experiments: $(DEV)  ## remake every committed table and figure of the papers, in hours

@@ -1,7 +1,7 @@
 """Duration of a federation's rounds, compared with the calls of the engine below.
 
     python benchmarks/engine_rounds.py            # everything, writes the table
-    python benchmarks/engine_rounds.py --quick    # fewer repetitions, prints only
+    python benchmarks/engine_rounds.py --quick    # once, three silos only; prints only
 
 The benchmark starts real servers and silos on this machine. One job alternates the
 engine's own call to all silos, with a reply of a few numbers or of 64 MB, and a masked
@@ -95,7 +95,7 @@ def eighth(silo: str, folder: Path) -> Path:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--quick", action="store_true", help="few repetitions")
+    parser.add_argument("--quick", action="store_true", help="once, three silos only")
     quick = parser.parse_args().quick
     with tempfile.TemporaryDirectory() as work:
         three = Consortium(Path(work))
@@ -110,24 +110,29 @@ def main() -> None:
             idle = [memory(three.processes[silo].pid) for silo in three.silos]
             # Totals of 64 MB are more numbers than any budget allows for 920 rows.
             with three.settled("max_released_share = inf\n", audit="rounds"):
-                rounds = measured_rounds(three, *((20, 2) if quick else (200, 7)))
+                rounds = measured_rounds(three, *((5, 1) if quick else (200, 7)))
             time.sleep(8)
             print({name: statistics.median(rounds[name]) for name in rounds})
-            studies = measured_studies(three, 2 if quick else 5)
+            studies = measured_studies(three, 1 if quick else 5)
             print(studies)
         finally:
             three.stop()
-    with tempfile.TemporaryDirectory() as work:
-        eight = Consortium(Path(work), EIGHT, eighth)
-        try:
-            eight.start()
-            of_eight = measured_studies(eight, 1 if quick else 3)
-        finally:
-            eight.stop()
+    of_eight = [] if quick else measured_eight()
     text = table(rounds, studies, of_eight, idle)
     print(text)
     if not quick:
         (HERE / "results" / "engine_rounds.md").write_text(text)
+
+
+def measured_eight() -> list[float]:
+    """Return the seconds of heart studies over eight silos."""
+    with tempfile.TemporaryDirectory() as work:
+        eight = Consortium(Path(work), EIGHT, eighth)
+        try:
+            eight.start()
+            return measured_studies(eight, 3)
+        finally:
+            eight.stop()
 
 
 def table(rounds: dict, studies: list, of_eight: list, idle: list) -> str:

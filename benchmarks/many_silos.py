@@ -1,7 +1,7 @@
 """What many silos cost: a scaler and a PCA that silos follow, and the rule on leverage.
 
     python benchmarks/many_silos.py            # four minutes; writes the table
-    python benchmarks/many_silos.py --quick    # up to 100 silos, prints only
+    python benchmarks/many_silos.py --quick    # up to 20 silos, prints only
 
 Four measurements, all in this process, in processor time:
 
@@ -41,6 +41,7 @@ from unpooled.linalg.leverage_by_scatter import leverage_by_scatter
 OPEN = {"max_feature_ratio": 10.0, "max_released_share": 10.0, "max_leverage": 1.0}
 # Numbers of silos, with how often each is fitted.
 GROWTH = {50: 5, 100: 5, 200: 5, 400: 3, 1000: 1}
+QUICK = {5: 1, 20: 1}
 FOLLOWED: dict[str, Callable[[], Any]] = {
     "PCA": lambda: up.PCA(10),
     "StandardScaler -> PCA": lambda: make_pipeline(up.StandardScaler(), up.PCA(10)),
@@ -103,16 +104,17 @@ def growing(numbers: dict[int, int]) -> list[str]:
     return [*lines, ""]
 
 
-def followed(times: int) -> list[str]:
-    """Return a table of a scaler beside the PCA, over 40 silos that follow."""
+def followed(silos: int, times: int) -> list[str]:
+    """Return a table of a scaler beside the PCA, over silos that follow."""
     runs = {name: list[tuple[float, int]]() for name in FOLLOWED}
     for _ in range(times):
         for name, model in FOLLOWED.items():
-            runs[name].append(fitted(model, 40, 1000, 400, follow=True))
+            runs[name].append(fitted(model, silos, 1000, 400, follow=True))
     lines = [
         "## A scaler beside the PCA, followed",
         "",
-        "40 silos of 1,000 rows and 400 columns, which run the program themselves.",
+        f"{silos} silos of 1,000 rows and 400 columns, which run the program "
+        f"themselves.",
         "",
         "| model | processor seconds, least (median, most) | times the PCA "
         "| MB into a silo |",
@@ -129,12 +131,12 @@ def followed(times: int) -> list[str]:
     return [*lines, ""]
 
 
-def memory() -> list[str]:
-    """Return what 200 small silos take in one process."""
-    seconds, _ = fitted(FOLLOWED["StandardScaler -> PCA"], 200, 100, 50)
+def memory(silos: int) -> list[str]:
+    """Return what many small silos take in one process."""
+    seconds, _ = fitted(FOLLOWED["StandardScaler -> PCA"], silos, 100, 50)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     line = (
-        f"`StandardScaler -> PCA` over 200 silos of 100 rows and 50 columns, once: "
+        f"`StandardScaler -> PCA` over {silos} silos of 100 rows and 50 columns, once: "
         f"{seconds:.2f} s of processor time, peak memory of the process {peak:.2f} GB."
     )
     print(line, flush=True)
@@ -192,11 +194,13 @@ def main() -> None:
     before = os.getloadavg()[0]
     # Libraries load before the clock starts.
     fitted(FOLLOWED["StandardScaler -> PCA"], 3, 100, 20)
-    parts = [memory()]  # first: the peak is that of the process
-    numbers = {m: n for m, n in GROWTH.items() if m <= (100 if quick else 1000)}
-    parts = [growing(numbers), followed(1 if quick else 5), *parts]
+    # First: the peak is that of the process.
+    parts = [memory(20 if quick else 200)]
+    of_followed = followed(5, 1) if quick else followed(40, 5)
+    parts = [growing(QUICK if quick else GROWTH), of_followed, *parts]
     shapes = [(60_000, 784), (50_000, 300), (12_000, 784)]
-    parts.append(leverages(shapes[1:2] if quick else shapes, 3 if quick else 7))
+    few = [(5_000, 100)]
+    parts.append(leverages(few, 1) if quick else leverages(shapes, 7))
     import cryptography
     import scipy
 

@@ -2,6 +2,7 @@
 
     python benchmarks/many_studies.py    # 60 studies of 3 silos: 20 minutes
     python benchmarks/many_studies.py --studies 1 --silos 16
+    python benchmarks/many_studies.py --quick    # one study, no waiting
 
 Real servers and silos on this machine run the heart study (impute, scale, PCA) again
 and again, each time as a study of its own. After every ten it waits, then prints the
@@ -62,7 +63,9 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--studies", type=int, default=60)
     parser.add_argument("--silos", type=int, default=3)
+    parser.add_argument("--quick", action="store_true", help="one study, no waiting")
     asked = parser.parse_args()
+    studies, rest = (1, 0.0) if asked.quick else (asked.studies, REST)
     silos = tuple(f"silo{n + 1}of{asked.silos}" for n in range(asked.silos))
     with tempfile.TemporaryDirectory() as work:
         made = Consortium(Path(work), silos, write_part)
@@ -73,7 +76,7 @@ def main() -> None:
                   f"connected after {time.perf_counter() - began:.1f} s")  # fmt: skip
             print("study seconds  MB of server, its standby, silos | MB of kits")
             seconds, sizes = list[float](), dict[int, list[float]]()
-            for number in range(1, asked.studies + 1):
+            for number in range(1, studies + 1):
                 path = made.folder / f"study-{number}.toml"
                 text = study_text(path.stem, HEART, silos).replace("= 30", "= 120")
                 path.write_text(f"{text}[outputs]\nreport = false\n")
@@ -82,7 +85,7 @@ def main() -> None:
                 seconds.append(time.perf_counter() - began)
                 assert done.ledger.verify()
                 if number == 1 or number % WARM == 0:
-                    time.sleep(REST)
+                    time.sleep(rest)
                     pids = [made.processes[n].pid for n in ("server", *silos)]
                     pids[1:1] = made.standby("server")
                     sizes[number] = [resident(pid) for pid in pids]

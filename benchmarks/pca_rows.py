@@ -1,7 +1,7 @@
 """PCA of rows in five silos: ours masked, scikit-learn pooled, P-COV in clear.
 
     python benchmarks/pca_rows.py                    # everything, writes the table
-    python benchmarks/pca_rows.py --quick            # small sizes, prints only
+    python benchmarks/pca_rows.py --quick            # small, once and here, prints only
 
 Each method runs several times, in processes of its own that alternate. Wall times are
 medians over runs, and ratios are medians of the ratios of neighbouring runs, so that a
@@ -99,8 +99,8 @@ def fit(method: str, X: np.ndarray) -> tuple[float, np.ndarray, int]:
     return seconds, model.components_, federation.ledger.bytes_out("silo1")
 
 
-def child(method: str, case: str, folder: Path, out: Path) -> None:
-    """Run one method once and write what was measured."""
+def measured(method: str, case: str, folder: Path, out: Path) -> dict:
+    """Run one method once, write its components, and return what was measured."""
     X = data(case, folder)
     if method != "ours":
         from sklearn.decomposition import PCA
@@ -109,17 +109,23 @@ def child(method: str, case: str, folder: Path, out: Path) -> None:
     seconds, components, sent = fit(method, X)
     np.save(out, components)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({"seconds": seconds, "peak_mb": peak, "sent": sent}))
+    return {"seconds": seconds, "peak_mb": peak, "sent": sent}
 
 
 def measure(case: str, folder: Path, runs: int, scratch: Path) -> list[dict]:
-    """Run all methods in turn, `runs` times after one run that is not counted."""
+    """Run all methods in turn, `runs` times after one run that is not counted.
+
+    With 0 runs each runs once, in this process.
+    """
     from scipy.linalg import subspace_angles
 
     seen = {method: [] for method in METHODS}
     for run in range(runs + 1):
         for method in METHODS:
             out = scratch / f"{method}.npy"
+            if not runs:
+                seen[method].append(measured(method, case, folder, out))
+                continue
             command = [sys.executable, __file__, "--child", method, case]
             command += ["--data", str(folder), "--out", str(out)]
             done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -191,7 +197,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     if asked.child:
-        child(*asked.child, asked.data, asked.out)
+        print(json.dumps(measured(*asked.child, asked.data, asked.out)))
         return
     cases = ["5000x200"] if asked.quick else ["mnist", "50000x3072"]
     if "mnist" in cases and not (asked.data / "mnist_full.npz").exists():
@@ -199,14 +205,15 @@ def main() -> None:
         cases.remove("mnist")
     import tempfile
 
+    runs = 0 if asked.quick else asked.runs
     rows = []
     with tempfile.TemporaryDirectory() as scratch:
         for case in cases:
-            rows += measure(case, asked.data, asked.runs, Path(scratch))
-            print(table(rows, asked.runs))
+            rows += measure(case, asked.data, runs, Path(scratch))
+            print(table(rows, runs))
     if not asked.quick:
         results = Path(__file__).parent / "results" / "pca_rows.md"
-        results.write_text(table(rows, asked.runs))
+        results.write_text(table(rows, runs))
 
 
 if __name__ == "__main__":

@@ -55,9 +55,8 @@ CASES = [
     ("large", 5, "mpc", 10**6),
 ]
 QUICK = [
-    ("simulation", 2, "mpc", None),
-    ("simulation", 2, "summed", None),
-    ("large", 1, "summed", 10**5),
+    ("simulation", 1, "mpc", None),
+    ("large", 1, "summed", 10**4),
 ]
 
 

@@ -47,9 +47,12 @@ import unpooled as up
 from unpooled.arrays import Array
 from unpooled.linalg.gossip import laplacian
 
-K, M, TOL, MOST = 5, 4, 1e-8, 1_000
+K, M, TOL = 5, 4, 1e-8
+# Rounds after which a method is stopped.
+MOST, MOST_QUICK = 1_000, 20
 # N, p of made data: a decaying spectrum, and one that hardly decays.
 MADE = {"decaying": (2_000, 100, 0.8), "flat": (2_000, 100, 0.98)}
+QUICK = {"decaying": (200, 30, 0.8)}
 Operator = Callable[[Array], Array]
 # Masks hide a silo's own direction, which Algorithm 2 sends to the server.
 VFEDPCA_SHOWS = (
@@ -62,8 +65,8 @@ def data(quick: bool) -> dict[str, Array]:
     """Return the rows of each data set, columns centred."""
     rng = np.random.default_rng(0)
     found = {}
-    for name, (N, p, rate) in MADE.items():
-        X = rng.standard_normal((N // (4 if quick else 1), p)) * rate ** np.arange(p)
+    for name, (N, p, rate) in (QUICK if quick else MADE).items():
+        X = rng.standard_normal((N, p)) * rate ** np.arange(p)
         found[name] = X @ np.linalg.qr(rng.standard_normal((p, p)))[0]
     file = Path(os.environ.get("UNPOOLED_DATA", "")) / "mnist_full.npz"
     if file.is_file() and not quick:
@@ -87,7 +90,7 @@ def ring(m: int) -> tuple[Array, float]:
 
 
 def deepca(
-    products: Sequence[Operator], start: Array, wanted: Array, steps: int
+    products: Sequence[Operator], start: Array, wanted: Array, steps: int, most: int
 ) -> tuple[float, int, float]:
     """Run DeEPCA; return its error, rounds, and megabytes from each silo."""
     m = len(products)
@@ -96,7 +99,7 @@ def deepca(
     momentum = (1.0 - root) / (1.0 + root)
     tracked = bases = images = np.array([start] * m)
     error, rounds = 1.0, 0
-    while rounds < MOST:
+    while rounds < most:
         rounds += steps
         before = images
         images = np.array([A(W) for A, W in zip(products, bases, strict=True)])
@@ -120,12 +123,17 @@ def retracted(V: Array) -> Array:
 
 
 def fedpg(
-    products: Sequence[Operator], start: Array, wanted: Array, length: float, ρ: float
+    products: Sequence[Operator],
+    start: Array,
+    wanted: Array,
+    length: float,
+    ρ: float,
+    most: int,
 ) -> tuple[float, int, float]:
     """Run FedPG with ten local steps; return error, rounds, megabytes."""
     m, error, rounds = len(products), 1.0, 0
     bases, dual = [start] * m, [np.zeros_like(start)] * m
-    while rounds < MOST:
+    while rounds < most:
         rounds += 1
         shared = np.mean(bases, axis=0)
         error = off([shared], wanted)
@@ -149,24 +157,26 @@ def timed(run: Callable[[], tuple[float, int, float]]) -> str:
     return row(error, rounds, size, time.perf_counter() - began)
 
 
-def plain(operators: Sequence[Operator], size: int, wanted: Array) -> list[str]:
+def plain(
+    operators: Sequence[Operator], size: int, wanted: Array, most: int
+) -> list[str]:
     """Return the cells of DeEPCA's and FedPG's rows, but for what becomes known."""
     start = np.linalg.qr(np.random.default_rng(1).standard_normal((size, K)))[0]
     # Of their mean the largest eigenvalue is 1: steps have no unit.
     scale = np.linalg.norm(sum(A(wanted) for A in operators), 2) / len(operators)
     scaled = [lambda V, A=A: A(V) / scale for A in operators]
     # Fewest rounds, or, where none converges in time, the smallest error.
-    of_steps = {s: deepca(scaled, start, wanted, s)[:2] for s in (1, 2, 3, 5)}
+    of_steps = {s: deepca(scaled, start, wanted, s, most)[:2] for s in (1, 2, 3, 5)}
     steps = min(of_steps, key=lambda s: (max(of_steps[s][0], TOL), of_steps[s][1]))
     tried = {
-        (s, ρ): fedpg(scaled, start, wanted, s, ρ)[0]
+        (s, ρ): fedpg(scaled, start, wanted, s, ρ, most)[0]
         for s in (0.03, 0.1)
         for ρ in (1.0, 3.0, 10.0)
     }
     length, ρ = min(tried, key=tried.__getitem__)
     return [
-        timed(lambda: deepca(scaled, start, wanted, steps)),
-        timed(lambda: fedpg(scaled, start, wanted, length, ρ)),
+        timed(lambda: deepca(scaled, start, wanted, steps, most)),
+        timed(lambda: fedpg(scaled, start, wanted, length, ρ, most)),
     ]
 
 
@@ -185,14 +195,16 @@ def ours(federation: up.Federation, fit: Callable[[], Array], wanted: Array) -> 
     return row(off([basis], wanted), rounds, size, seconds)
 
 
-def by_rows(X: Array) -> list[tuple[str, str, str]]:
+def by_rows(X: Array, most: int) -> list[tuple[str, str, str]]:
     """Return the rows of the table for silos with the same columns."""
     parts = np.array_split(X, M)
     wanted = np.linalg.svd(X, full_matrices=False)[2][:K].T
     silos = {f"silo{i}": part for i, part in enumerate(parts)}
     federation = up.simulate(silos, policy=up.Policy.open())
     exact = ours(federation, lambda: up.PCA(K).fit(federation).components_.T, wanted)
-    others = plain([lambda V, P=P: P.T @ (P @ V) for P in parts], X.shape[1], wanted)
+    others = plain(
+        [lambda V, P=P: P.T @ (P @ V) for P in parts], X.shape[1], wanted, most
+    )
     return [
         ("`PCA`", exact, "the covariance matrix of all rows, to everybody"),
         (
@@ -205,7 +217,7 @@ def by_rows(X: Array) -> list[tuple[str, str, str]]:
     ]
 
 
-def by_columns(X: Array) -> list[tuple[str, str, str]]:
+def by_columns(X: Array, most: int) -> list[tuple[str, str, str]]:
     """Return the rows of the table for silos with other columns of the same people."""
     wanted = np.linalg.svd(X, full_matrices=False)[0][:, :K]
     parties = up.partition_columns(X, M)
@@ -228,7 +240,7 @@ def by_columns(X: Array) -> list[tuple[str, str, str]]:
         return up.VFedPCA(1, rounds=10, random_state=0).fit(federation).u_
 
     parts = np.array_split(X, M, axis=1)
-    others = plain([lambda V, P=P: P @ (P.T @ V) for P in parts], len(X), wanted)
+    others = plain([lambda V, P=P: P @ (P.T @ V) for P in parts], len(X), wanted, most)
     return [
         (
             '`PCA`, "krylov"',
@@ -260,8 +272,9 @@ def by_columns(X: Array) -> list[tuple[str, str, str]]:
 def main() -> None:
     """Print both tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="a quarter of the rows")
-    sets = data(parser.parse_args().quick)
+    parser.add_argument("--quick", action="store_true", help="few rows and rounds")
+    quick = parser.parse_args().quick
+    sets, most = data(quick), MOST_QUICK if quick else MOST
     head = "| data | N x p | method | error | rounds | MB | s | what becomes known |"
     for title, table in (
         ("Silos with the same columns", by_rows),
@@ -270,7 +283,7 @@ def main() -> None:
         print(f"## {title}\n\n{head}\n|{'---|' * 8}", flush=True)
         for name, X in sets.items():
             size = f"{X.shape[0]:,} x {X.shape[1]}"
-            for method, cells, known in table(X):
+            for method, cells, known in table(X, most):
                 print(f"| {name} | {size} | {method} | {cells} | {known} |", flush=True)
         print()
 

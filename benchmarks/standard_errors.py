@@ -77,13 +77,10 @@ def table(cases: list[tuple[int, int, int]]) -> str:
             "and 5 at 60,000 x 784. Loadings take a product of all pairs of columns "
             "or components for each of the five, weighted by its squared scores; "
             "the fit takes one such product of the columns. The second aim is not "
-            "reached. Of 100,000 x 50 the five are 1.25 billion operations: BLAS's "
-            "product of 50 columns with themselves does 25 billion in a second, its "
-            "product of two matrices 40, but twice as many. That is 0.05 s, almost "
-            "as long as the whole fit, to which the round adds 0.02 s and the "
-            "weights 0.02 s. Rows are divided among threads: with two, elapsed time "
-            "was 0.132 s beside 0.063, 2.1 times (not measured by this script). "
-            "Single precision would save about a third.",
+            "reached. Of 100,000 x 50 the five are 1.25 billion operations, of which "
+            "blocks of columns leave out a quarter; weighting the rows takes half as "
+            "long again, and the round a fifth of the fit. Rows are divided among "
+            "threads. Single precision would save about a third.",
             "",
         ]
     )

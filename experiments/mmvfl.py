@@ -181,7 +181,7 @@ def starts(name: str, folder: Path, quick: bool, number: int) -> Iterator[list]:
 
 def folds(name: str, folder: Path, quick: bool) -> list[tuple]:
     """Return the jobs of a data set: a fold's rows, the betas and the percentages."""
-    betas = BETAS[::3] if quick else BETAS
+    betas = BETAS[3::3] if quick else BETAS
     percentages = (*PERCENT[::4], 100) if quick else PERCENT
     _, y = views_of(name, folder)
     split = list(StratifiedKFold(5, shuffle=True, random_state=0).split(y, y))

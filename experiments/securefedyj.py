@@ -29,6 +29,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
 import unpooled as up
+from support.column_search import optimal
 from support.hard_columns import REAL, made_up, real
 from support.optima import is_optimal
 from unpooled.linalg import yeo_johnson
@@ -80,7 +81,7 @@ def convergence(names: tuple[str, ...], picture: str) -> str:
     columns = [x for _, x in named]
     paths = np.array([exp_yj(x, STEPS) for x in columns])
     brents = np.array([brents_search(x) for x in columns])
-    ends = np.array([yeo_johnson.optimal(x)[0] for x in columns])
+    ends = np.array([optimal(x) for x in columns])
     trios = zip(brents, ends, columns, strict=True)
     sound = np.array([near(found, end, x) for found, end, x in trios])
     lost = [name for (name, _), good in zip(named, sound, strict=True) if not good]
@@ -162,7 +163,7 @@ def papers_features(quick: bool) -> str:
     total = np.zeros(5, int)
     for name in names:
         columns = real(name).T
-        ours = [yeo_johnson.optimal(x)[0] for x in columns]
+        ours = [optimal(x) for x in columns]
         pairs = list(zip(columns, ours, strict=True))
         wrong = [sum(not is_optimal(x, lam, 1e-7) for x, lam in pairs)]
         for find in (printed, scipys, brents_search):
@@ -205,7 +206,7 @@ def draw(away: np.ndarray, picture: str) -> None:
         middle.axvline(at, color="grey", lw=0.8, ls=style)
     middle.set(xlabel="λ", ylabel="negative log-likelihood of a row", title="mean area")
     x = made_up()["years"]
-    best = yeo_johnson.optimal(x)[0]
+    best = optimal(x)
     lam = np.linspace(best - 150.0, best + 150.0, 601)
     right.plot(lam, likelihood(x, lam), lw=1.2, label="about the reference")
     right.plot(lam, plain_likelihood(x, lam), ".", ms=4, label="as written, float64")
@@ -295,7 +296,7 @@ def hard() -> str:
     lines += ["|---|---|---|---|---|"]
     failures = [0, 0, 0]
     for name, x in made_up().items():
-        lam, _ = yeo_johnson.optimal(x)
+        lam = optimal(x)
         shown = []
         for number, find in enumerate((printed, scipys), 1):
             found = find(x)
@@ -368,7 +369,7 @@ def silos(quick: bool) -> str:
     ]
     for name in ("iris", "wine") if quick else ("iris", "wine", "breast_cancer"):
         X, rng = real(name), np.random.default_rng(0)
-        pooled = np.array([yeo_johnson.optimal(x)[0] for x in X.T])
+        pooled = np.array([optimal(x) for x in X.T])
         sigma = np.std(yeo_johnson.log_size(X), axis=0)
         for kind in ("random", "sorted"):
             alone, together = [], []
@@ -382,7 +383,7 @@ def silos(quick: bool) -> str:
                 }
                 for part in parts.values():
                     varies = np.ptp(part, axis=0) > 0
-                    own = [yeo_johnson.optimal(x)[0] for x in part[:, varies].T]
+                    own = [optimal(x) for x in part[:, varies].T]
                     alone.extend(np.abs(own - pooled[varies]) * sigma[varies])
                 federation = up.simulate(parts, policy=PUBLIC)
                 found = up.PowerTransformer(comparison="summed").fit(federation)
