@@ -72,3 +72,21 @@ def test_a_silo_that_could_not_open_its_rows_is_waited_for(channel, monkeypatch)
         list(channel.NVFlareChannel(["va"], 5.0).exchange({"va": b"request"}))
 
     assert ended.value.rule == "absent"
+
+
+def test_of_several_silent_silos_those_are_named_that_were_asked_twice(channel):
+    """Under load a silo that is there once missed the question, and was blamed."""
+
+    def silent(*names):
+        return {name: SimpleNamespace(cause_type="TimeoutError") for name in names}
+
+    pulse = channel._Pulse({"a", "b", "c"})
+    pulse._see(["a", "b", "c"], Replies([("a", True)], silent("b", "c")))
+    assert pulse.silent == set()
+    pulse._see(["a", "b", "c"], Replies([("a", True)], silent("b", "c")))
+    assert pulse.silent == {"b", "c"}
+    pulse._see(["a", "b", "c"], Replies([("a", True), ("b", True)], silent("c")))
+    assert pulse.silent == {"c"}
+    # Nobody answers once the job has ended for all.
+    pulse._see(["a", "b", "c"], Replies([], silent("a", "b", "c")))
+    assert pulse.silent == {"c"}

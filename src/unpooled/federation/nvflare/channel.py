@@ -29,8 +29,9 @@ log = logging.getLogger("unpooled.engine")
 _GRACE = 2.0
 # Seconds without a reply after which silos are asked whether they are still there.
 _PULSE = 0.5
-# NVFlare's kinds of failure of a silo that is not there, or of a job that is ending.
-_NO_REPLY = ("TimeoutError", "RunAborted")
+# NVFlare's kinds of failure: of a silo that is not there, and of a job that is ending,
+# which says nothing about a silo.
+_SILENT, _ENDING = "TimeoutError", "RunAborted"
 
 
 @final
@@ -105,11 +106,14 @@ class _Pulse:
     Attributes
     ----------
     silent : set of str
-        Silos that did not answer when they were last asked, while others did.
+        The silo that did not answer when it was last asked, while others did. Of
+        several those that did not answer twice in a row: on a busy machine one that is
+        there may take longer than the question.
     """
 
     def __init__(self, waiting: set[str]) -> None:
         self._waiting, self.silent = waiting, set[str]()
+        self._last_silent = set[str]()
         self._asking: threading.Thread | None = None
 
     def feel(self) -> None:
@@ -125,15 +129,15 @@ class _Pulse:
 
     def _see(self, names: Sequence[str], replies: Any) -> None:
         answered = {name for name, _ in replies}
+        causes = {name: why.cause_type for name, why in replies.failures.items()}
         # One of an earlier version has no such method, and is there all the same.
-        answered |= {
-            name
-            for name, reason in replies.failures.items()
-            if reason.cause_type not in _NO_REPLY
-        }
+        answered |= {x for x, why in causes.items() if why not in (_SILENT, _ENDING)}
         # Where nobody answers, the job has ended for all of them.
         if answered:
-            self.silent = set(names) - answered
+            before = self._last_silent
+            silent = {name for name, why in causes.items() if why == _SILENT}
+            self.silent = silent if len(silent) == 1 else silent & before
+            self._last_silent = silent
 
 
 def _pass_on(
