@@ -264,6 +264,7 @@ def told(values: Any) -> np.ndarray:
     return few * few[:, -1:]
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("values", VALUES, ids=["flag", "dose"])
 def test_a_fold_leaves_out_no_person_with_a_flag_alone(values):
     found = products_by_fold(flagged(values))
@@ -324,6 +325,7 @@ def made(federation: up.Federation, of: str) -> Any:
     return columns.fit(federation).transform
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("of", ["product", "bin"])
 @pytest.mark.parametrize("limit", [0.95, 1.0])
 def test_nobody_is_alone_in_a_made_column_of_a_part(of, limit):
@@ -369,7 +371,7 @@ def products_by_class(
     return [n[c] * (S[c][-1] + means[c][-1] * means[c]) for c in range(len(priors))]
 
 
-@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("turned", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("limit", [0.95, pytest.param(1.0, marks=pytest.mark.slow)])
 def test_nobody_is_alone_with_a_flag_in_a_class_of_a_part(limit, turned):
     """The cut keeps a flag's people together, and not those of a class.
@@ -532,6 +534,7 @@ def products_with_flag(federation: up.Federation) -> Any:
     return lambda view: products(derived.transform(view)[kept])[[0, 1, 3]]
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("by", [moments_of_product, products_with_flag])
 @pytest.mark.parametrize("limit", [0.95, pytest.param(1.0, marks=pytest.mark.slow)])
 def test_derived_columns_are_no_equations_for_two_people_of_a_part(by, limit):
@@ -611,6 +614,7 @@ def regressed(view: up.Federation) -> int:
     return len(columns)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("follow", [False, True])
 def test_a_block_has_no_more_products_than_a_share_of_its_own_cells(follow):
     here = up.simulate(ages(), follow=follow)

@@ -109,6 +109,7 @@ def test_control_bins_and_quantiles_combine_to_the_person_between():
     assert_allclose(found, record, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_counts_in_bins_are_answered_beside_a_map_by_quantiles():
     here = up.simulate(measured(), follow=True)
     up.Histogram().fit(here)

@@ -113,6 +113,7 @@ def test_control_without_a_limit_it_is(first, second):
     assert_allclose(difference(here, first, second), RECORD, atol=1e-6)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(("first", "second"), PAIRS)
 def test_who_lack_one_test_alone_may_be_three(first, second):
     difference(up.simulate(tables(3), follow=True), first, second)

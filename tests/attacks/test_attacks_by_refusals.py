@@ -213,7 +213,7 @@ def test_changed_rows_are_another_question():
     assert rules - {""} == {"max_released_share"}
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("wide", [{"max_released_share": 3.0}, PATIENT])
 def test_a_silo_may_allow_more(wide):
     assert fits({"min_rows": 0, **wide}, 40) == (40, "")

@@ -152,6 +152,7 @@ def test_a_name_that_one_row_has_is_read_as_another_and_carries_nothing():
     up.MCA().fit(here.select(["town"]))
 
 
+@pytest.mark.slow
 def test_a_third_study_of_columns_that_were_answered_is_not_judged_again():
     here = up.simulate(tables(), label="group", follow=True)
     for _ in range(2):

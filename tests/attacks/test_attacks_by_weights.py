@@ -186,6 +186,7 @@ def test_ordinary_counts_of_a_skewed_predictor_are_answered(seed, own):
     assert_allclose(ours.coef_se_, oracle.bse[list("uvw")], rtol=1e-7)
 
 
+@pytest.mark.slow
 def test_ordinary_offsets_and_predictors_are_answered():
     rng = np.random.default_rng(7)
     made = tables()
@@ -258,6 +259,7 @@ def replicates(made: dict[str, pd.DataFrame], **options: Any) -> list[Array]:
     return [whole - matrix for matrix in first.values()]
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("follow", [False, True])
 def test_a_fold_leaves_out_no_person_who_has_all_its_weight(follow):
     with pytest.raises(ReleaseRefusedError, match="weighted_rows"):
@@ -274,5 +276,6 @@ def test_control_a_fold_less_all_rows_is_the_record_of_who_was_seen_for_years():
     assert sum(sure) >= 2
 
 
+@pytest.mark.slow
 def test_ordinary_exposures_are_left_out_block_by_block():
     assert len(replicates(exposures(0.1, 10.0), follow=True)) == 20

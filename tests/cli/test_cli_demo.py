@@ -55,6 +55,7 @@ def test_the_demo_tells_everything_in_order(demos):
     assert "</html>" in report
 
 
+@pytest.mark.slow
 def test_the_demo_agrees_with_pooled_data(demos):
     for output, _ in demos.values():
         part = output.split("Agreement")[1].split("What left")[0]

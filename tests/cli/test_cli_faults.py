@@ -47,6 +47,7 @@ def test_a_fault_in_a_run_goes_to_the_runs_log(study, monkeypatch, command):
     assert "TypeError: float()" in log.read_text()
 
 
+@pytest.mark.slow
 def test_a_fault_in_a_report_goes_to_the_runs_log(study, monkeypatch):
     assert call("run", study).exit_code == 0
     monkeypatch.setattr("unpooled.study.reporting.facts_of_run", broken)

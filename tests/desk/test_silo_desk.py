@@ -268,6 +268,7 @@ def test_a_silo_that_asks_nobody_has_no_form(tmp_path):
     assert "<form" not in page.text
 
 
+@pytest.mark.slow
 def test_a_study_that_is_over_does_not_wait(tmp_path):
     """It ran before the silo asked a person about each study."""
     heart = took_part(tmp_path, approval="none", decided=False)
@@ -441,6 +442,7 @@ def test_a_model_that_was_altered_is_not_used(own):
     assert "This silo has no results of this study" in said
 
 
+@pytest.mark.slow
 def test_models_that_stand_in_the_pipeline_too_are_shown_once(tmp_path):
     """As a run delivers them: each step by itself, and the pipeline of those."""
     heart = took_part(tmp_path)

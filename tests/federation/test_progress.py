@@ -126,7 +126,7 @@ def test_the_rehearsal_leaves_no_trace(federation):
     np.testing.assert_array_equal(up.PCA(2).fit(federation).components_.shape, (2, 3))
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("verbose", [True, False])
 def test_a_study_shows_the_rounds_of_its_steps(tmp_path, capsys, verbose):
     path = write_study(tmp_path)

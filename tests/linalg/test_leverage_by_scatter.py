@@ -266,7 +266,7 @@ def test_cells_beyond_single_precision_are_judged_in_double():
         assert not clears(scaled, 0.95)
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.usefixtures("several_threads")
 @pytest.mark.parametrize("blocks", [1, 4])
 def test_many_rows_far_out_are_projected_once_more_and_one_at_the_limit_is_found(

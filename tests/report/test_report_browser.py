@@ -334,6 +334,7 @@ def test_nothing_is_cut_on_paper(browser, address):
     page.close()
 
 
+@pytest.mark.slow
 def test_a_tall_picture_is_on_one_sheet_of_paper(browser, tmp_path):
     federation = up.simulate(
         {n: t.to_pandas() for n, t in heart_disease.load().items()}, label="num"

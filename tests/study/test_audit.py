@@ -149,6 +149,7 @@ def test_a_log_that_was_rolled_back_is_found(finished, run, tmp_path):
     assert str(copy) in said
 
 
+@pytest.mark.slow
 def test_keys_that_were_rotated_are_known_and_revoked_ones_are_named(tmp_path):
     server = ServerEnd(tmp_path)
     _, first = server.ask("run", STUDY)

@@ -25,6 +25,7 @@ def policy(budget):
     return f"require_privacy = true\nprivacy_budget = {budget}\nmin_rows = 5"
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("scaler", ["StandardScaler", "RobustScaler"])
 def test_plan_run_and_report_have_one_account(tmp_path, scaler):
     steps = STEPS.replace("StandardScaler", scaler)

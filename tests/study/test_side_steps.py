@@ -68,7 +68,7 @@ def test_a_plan_is_what_the_run_does(write):
     assert any(step == "heterogeneity.local_shifts" for _, step, *_ in planned)
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("event", [10, 25])
 def test_a_run_that_was_killed_goes_on(write, tmp_path, event):
     whole = write(text(BESIDE)).run(tmp_path / "whole")

@@ -60,6 +60,7 @@ def change(state, key, value):
     state.write_text(json.dumps(content))
 
 
+@pytest.mark.thinned(5)
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [

@@ -18,7 +18,6 @@ from integration.matrix import text_of as case_text
 from pooled_folds import pooled_folds, pooled_rows
 from server_end import ServerEnd
 from small_study import SILOS, killed, quick_disk, text_of, write
-from tiers import mostly_slow
 from unpooled.errors import DataError, StudyError
 from unpooled.models.model_selection.cross_validation import FILLED_WITHIN_FOLDS
 from unpooled.study.announcement import calls_of, read_announced
@@ -66,7 +65,7 @@ def test_scores_are_those_of_the_same_folds_in_python(write):
     assert (run.folder / "results" / "evaluation" / "scores.csv").exists()
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("cv", [0, 2])
 def test_a_jackknife_is_that_of_python(write, cv):
     asked = EVALUATED.replace("cv = 3", f"cv = {cv}") + "jackknife = 3\n"
@@ -184,6 +183,7 @@ def test_scores_that_suit_a_regression_are_those_of_each_response(write):
     assert "smaller is better" in scores.note
 
 
+@pytest.mark.slow
 def test_the_plan_has_the_evaluation(write):
     study = write(text())
 
@@ -276,7 +276,8 @@ def test_an_evaluation_that_was_not_announced_is_refused(
 BEHIND = ["IterativeImputer", "StandardScaler", "LinearDiscriminantAnalysis"]
 
 
-@pytest.mark.parametrize("follow", mostly_slow([("no", False), ("yes", True)], "yes"))
+@pytest.mark.slow
+@pytest.mark.parametrize("follow", [False, True])
 def test_what_follows_an_imputation_from_other_cells_is_judged(write, follow):
     """The imputer fills all rows once, and folds are of the table that it completed."""
     asked = text(steps=BEHIND, report="true")
@@ -304,7 +305,7 @@ def test_what_follows_an_imputation_from_other_cells_is_judged(write, follow):
     assert study.resume().evaluation == judged
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("parts", ["", "[evaluate]\ncv = 4\n"])
 def test_silos_follow_what_is_judged_behind_an_imputation(tmp_path, monkeypatch, parts):
     rules = "max_released_share = 10.0\nmin_rows = 1\n"
@@ -371,6 +372,7 @@ def test_models_that_have_no_score_are_refused_before_anything_leaves(write):
     assert not study.folder.exists()
 
 
+@pytest.mark.slow
 def test_sentences_say_which_way_is_better_and_why_two_means_differ(write):
     scoring = '["accuracy", "balanced_accuracy", "neg_log_loss"]'
     evaluate = f"[evaluate]\ncv = 3\nscoring = {scoring}\n"
@@ -388,6 +390,7 @@ def test_sentences_say_which_way_is_better_and_why_two_means_differ(write):
     assert (said in predicted.text) == (abs(mean - pooled) >= 0.0005)
 
 
+@pytest.mark.slow
 def test_a_score_of_one_class_is_planned_and_told_with_its_class(write):
     scoring = '["recall", "recall:x", "precision:x"]'
     study = write(text(f"[evaluate]\ncv = 3\nscoring = {scoring}\n", steps=STEPS))

@@ -140,6 +140,7 @@ def test_goes_on_with_the_model_that_it_began_with(study, rows, tmp_path):
     assert not (tmp_path / "again").exists()
 
 
+@pytest.mark.slow
 def test_the_report_says_what_an_update_discloses(study, rows):
     study("january", FIT).run()
     grow(rows)

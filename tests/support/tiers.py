@@ -18,11 +18,12 @@ def thin_out(items: Iterable[pytest.Item]) -> None:
 
     ``thinned`` keeps every value of every parameter in some case, ``thinned(n)`` keeps
     n cases from the first to the last, and ``thinned("a", ...)`` the cases named. Of
-    the checks of an estimator whose fit is long, the one over many splits is slow too.
+    the checks of an estimator whose fit is long, the one over many splits is slow too,
+    and so are the controls of attacks, which show what happens without a rule.
     """
     grids: dict[str, list[pytest.Item]] = {}
     for item in items:
-        if _is_of_many_long_fits(item):
+        if _is_of_many_long_fits(item) or _is_control(item):
             item.add_marker(pytest.mark.slow)
         if item.get_closest_marker("slow") is None and hasattr(item, "callspec"):
             grids.setdefault(item.nodeid.partition("[")[0], []).append(item)
@@ -40,6 +41,11 @@ def _is_of_many_long_fits(item: Any) -> bool:
     check: Any = case.params.get("check") if case else None
     over_splits = getattr(check, "__name__", "") == "check_splits"
     return over_splits and type(check.trial.model).__name__ in LONG
+
+
+def _is_control(item: pytest.Item) -> bool:
+    """Return whether a test shows that an attack would work without its rule."""
+    return item.name.startswith("test_control_") and item.path.parent.name == "attacks"
 
 
 def _usual(cases: list[Any], how: tuple[Any, ...]) -> list[Any]:

@@ -171,6 +171,7 @@ def test_only_a_server_that_is_away_is_no_answer_about_rows(server):
     assert rules == ["failed_in_silo", "source_unavailable", "failed_in_silo"]
 
 
+@pytest.mark.slow
 def test_three_kinds_of_silos_equal_pooled_rows(server, tmp_path):
     hospitals = heart_disease.load()
     names = ["age", "trestbps", "chol", "thalach", "oldpeak"]

@@ -124,6 +124,7 @@ def rule_of_pass(blocks):
     return ended.value.rule
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("left", [0.5, 0.999])
 def test_a_file_that_is_cut_while_it_is_read_has_changed(long_file, left):
     path, reader = long_file

@@ -154,6 +154,7 @@ def test_no_second_authority_is_made_where_the_key_was_taken_away(tmp_path, made
         make_authority(Consortium.from_file(file), tmp_path)
 
 
+@pytest.mark.slow
 def test_why_the_kits_could_not_be_made_has_no_traceback(tmp_path, monkeypatch):
     from nvflare.lighter.constants import CtxKey
 

@@ -195,6 +195,7 @@ def test_the_server_is_reached_through_a_proxy(kits, monkeypatch):
         assert len(proxy.asked) == 1
 
 
+@pytest.mark.slow
 def test_a_proxy_that_refuses_is_named(kits, monkeypatch):
     with connect_proxy({}) as proxy:
         monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{proxy.port}")

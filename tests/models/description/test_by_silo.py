@@ -90,6 +90,7 @@ def test_quartiles_are_those_of_each_silo(follow, secure_sum):
     assert "age, median [quartiles]" in str(found).split("s2 (n = 60)")[1]
 
 
+@pytest.mark.slow
 def test_quartiles_are_numpy_s_where_order_statistics_are_allowed():
     policy = {**OPEN, "allow_order_statistics": True}
     federation, tables = silos(made()[[*NUMBERS, "kind"]], categorical=[],
@@ -468,7 +469,7 @@ def drawn(rng, m, v, small):
     return tables
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("m", [2, 3, 4, 6])
 @pytest.mark.parametrize("small", [0.03, 0.1, 0.3])
 def test_no_small_count_follows_from_what_is_printed(m, small):

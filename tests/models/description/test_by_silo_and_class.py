@@ -179,6 +179,7 @@ def test_every_silo_must_allow_it():
         described(federation)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("first", [True, "classes"])
 def test_a_silo_describes_its_rows_as_a_whole_or_by_class(first):
     """Whatever the columns are: with both, three margins of each would be known."""
@@ -231,6 +232,7 @@ def thirds(x):
     return np.arange(len(x)) % 3 + 0.5
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize(
     ("column", "shown"),
     [
@@ -334,7 +336,7 @@ def sizes_by_silo(counts):
     return [np.s_[k, i, :] for k in range(c) for i in range(m)]
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("c", [2, 3])
 @pytest.mark.parametrize("m", [3, 4])
 def test_no_small_count_follows_from_sizes_of_classes_and_the_table_of_all(c, m):

@@ -86,6 +86,7 @@ def test_without_noise_they_are_the_pooled_quantiles(parts, monkeypatch):
     assert out == {"count": (), "parts": (P, 5460)}
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("secure_sum", ["masked", "plain"])
 def test_with_little_noise_they_are_near(secure_sum):
     X = made()
@@ -119,6 +120,7 @@ def test_consistent_counts_are_the_least_squares_estimate():
         assert_allclose(own, normal, atol=1e-10)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(("n_below", "q"), [(1, 0.001), (1365, 0.3), (2048, 0.5)])
 def test_the_variance_of_a_rank_is_that_of_least_squares(n_below, q):
     A = counting_matrix()
@@ -188,6 +190,7 @@ def pipeline(whole=ONE):
     )
 
 
+@pytest.mark.slow
 def test_a_pipeline_has_one_account_that_silos_follow():
     rules = {"privacy_budget": 1.0, "privacy_delta": 1e-5, "require_privacy": True}
     federation = simulate(partition_rows(made(), 3), policy=rules, follow=True)
@@ -206,6 +209,7 @@ def test_a_pipeline_has_one_account_that_silos_follow():
         Quantiles(privacy=ONE).fit(federation)
 
 
+@pytest.mark.slow
 def test_the_scaler_is_near_scikit_learns():
     X, new = made(), made(5, seed=1)
     ours = RobustScaler(privacy=LOOSE, unit_variance=True).fit(open_silos(X))
@@ -233,6 +237,7 @@ def test_an_exact_scaler_before_private_quantiles_is_refused():
         Quantiles(privacy=ONE.part(1, centre=0.0, scale=1.0)).fit(view)
 
 
+@pytest.mark.slow
 def test_a_column_that_noise_hides_is_named():
     X = made(60)
     X[:, 1] = np.nan

@@ -272,6 +272,7 @@ permutations = 49
 """
 
 
+@pytest.mark.slow
 def test_a_study_has_permutations_in_report_and_files(rows, tmp_path):
     text = STUDY
     for name, part in zip("abc", three(rows)[1], strict=True):

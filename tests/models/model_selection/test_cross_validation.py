@@ -143,6 +143,7 @@ def test_searches_of_folds_begin_at_the_fit_of_all_rows(model, label, follow):
         assert "_near" not in vars(near)
 
 
+@pytest.mark.slow
 def test_logistic_regression_is_judged_on_heart_disease_under_default_rules():
     tables = {
         name: (frame := table.to_pandas())
@@ -211,6 +212,7 @@ def test_several_scores_of_a_pipeline_that_fills(follow):
     assert [type(model[-1]) for model in found["estimator"]] == [type(ours[-1])] * 5
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("names", [("ja", "nein"), (0, 1), ("a", "b", "c")], ids=str)
 def test_scores_of_one_class_are_those_of_scikit_learn(names):
     """Of "ja" and "nein" the second is the one that nobody looks for."""
@@ -264,6 +266,7 @@ def test_scores_of_one_class_are_those_of_scikit_learn(names):
         )
 
 
+@pytest.mark.slow
 def test_cells_of_which_every_block_lacks_many_are_filled_fold_by_fold():
     """Under the policy of a new silo: no two fillings subtract to few rows."""
     rng, n = np.random.default_rng(5), 600
@@ -541,6 +544,7 @@ def ordinary(sizes, p=20):
     return tables
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [(80, 120, 200), (85, 85, 230), (100,) * 4])
 def test_five_folds_of_an_ordinary_table_pass_the_default_rules(sizes):
     """What a fold leaves out is judged by its rows of all silos."""

@@ -148,7 +148,7 @@ def test_mistakes_are_refused_by_name():
     assert clone(up.GridSearchCV(model, {"shrinkage": [0.1]})).cv == 5
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "grid",
     [
@@ -175,7 +175,7 @@ def test_a_plan_has_the_rounds_that_a_search_takes(grid):
     assert steps == {line.step for line in federation.ledger}
 
 
-@pytest.mark.thinned("True")
+@pytest.mark.slow
 @pytest.mark.parametrize("follow", [False, True])
 def test_steps_are_parameters_too(follow):
     """Each fold fits a step of its own, though the grid has one object."""

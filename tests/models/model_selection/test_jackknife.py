@@ -164,6 +164,7 @@ def test_a_rotation_leaves_what_the_span_does():
     assert largest(turned) < 0.02 < 0.1 < largest(by_signs)
 
 
+@pytest.mark.slow
 def test_with_a_cross_validation_it_costs_at_most_twice_the_rounds_of_a_fit():
     federation = federated()
     up.PCA(2).fit(federation)

@@ -65,6 +65,7 @@ def test_the_statistics_are_those_of_pooled_rows(split, secure_sum):
     assert lda.n_samples_ == cca.n_samples_ == 240
 
 
+@pytest.mark.slow
 def test_the_p_value_is_that_of_scipys_permutations():
     """One column in each view and one silo: the squared correlation."""
     rows = frame(60, strength=0.2)[["a", "c"]]

@@ -144,6 +144,7 @@ def test_columns_beyond_a_hundred_are_refused():
         secret().fit(simulate(partition_rows(rows, 3)))
 
 
+@pytest.mark.slow
 def test_silos_treat_components_as_pairs_of_columns(rows):
     """All components and variances are the covariance."""
     few = partition_rows(rows[:24], 3)

@@ -64,6 +64,7 @@ def test_equals_pooled_pca_at_every_silo(rows, topology, m):
     assert_equals_pooled(model, federation, rows, K)
 
 
+@pytest.mark.slow
 @settings(max_examples=6)
 @given(connected(most=6))
 def test_equals_pooled_pca_on_any_connected_graph(graph):

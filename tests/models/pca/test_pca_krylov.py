@@ -171,6 +171,7 @@ def test_too_few_rounds_end_in_an_error_that_says_what_to_change(rows):
     ] * 2
 
 
+@pytest.mark.slow
 def test_the_report_tells_what_certifies_it(rows, tmp_path):
     federation = open_silos(rows)
     pca = by_krylov().fit(federation)
@@ -214,13 +215,13 @@ def test_plan_is_a_bound_on_what_leaves(rows):
     assert seen == {(line.step, line.name) for line in planned.releases}
 
 
-@pytest.mark.thinned("4000-10-pca.local_scatter")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("p", "k", "solver"),
     [
         (4_000, 10, "pca.local_scatter"),
         (9_000, 10, "pca.local_image"),
-        pytest.param(9_000, 600, "pca.local_scatter", marks=pytest.mark.slow),
+        (9_000, 600, "pca.local_scatter"),
     ],
 )
 def test_auto_chooses_by_bytes_and_the_plan_says_why(p, k, solver):

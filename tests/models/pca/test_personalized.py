@@ -50,7 +50,7 @@ def objective(U, parts):
     )
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("follow", [False, True])
 def test_finds_what_silos_share_where_pca_does_not(planted, follow):
     shared, own, parts = planted
@@ -68,6 +68,7 @@ def test_finds_what_silos_share_where_pca_does_not(planted, follow):
     assert model.own_explained_variance_.shape == (M, L)
 
 
+@pytest.mark.slow
 def test_ends_at_a_stationary_point_no_worse_than_the_published_end(planted):
     _, _, parts = planted
     federation = silos(parts)

@@ -199,6 +199,7 @@ def test_it_is_closer_than_one_round_of_the_same_cost():
     assert found["preconditioned"] < 0.7 * found["scatter"]
 
 
+@pytest.mark.slow
 def test_noise_alone_has_a_signal_of_about_one():
     # Variances of 1 in all directions, far below the edge of both rounds.
     X = np.random.default_rng(5).standard_normal((800, 120))

@@ -105,6 +105,7 @@ def test_the_ledger_and_the_plan(rows):
     assert (np.diff(model.signal_to_noise_) <= 0).all()
 
 
+@pytest.mark.slow
 def test_noise_alone_has_a_signal_of_about_one():
     rows = np.zeros((2000, 200))
     model = PCA(privacy=GaussianPrivacy(5.0, 1e-5, 1.0)).fit(open_silos(rows))

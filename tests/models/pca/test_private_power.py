@@ -179,6 +179,7 @@ def test_with_little_noise_it_finds_the_components(secure_sum):
     assert (np.diff(model.explained_variance_) <= 0).all()
 
 
+@pytest.mark.slow
 def test_it_is_closer_than_one_round_of_products_of_all_columns():
     rng, p = np.random.default_rng(3), 150
     X = rng.standard_normal((3000, p)) * np.r_[9.0, 6.0, 4.0, np.full(p - 3, 0.3)]

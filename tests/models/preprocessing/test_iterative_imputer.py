@@ -192,7 +192,7 @@ def rare(frame, label=None, least=10, per_class=5, ratio=0.33, limit=0.95):
     return ~whole & ~np.logical_or.reduce([*filled.values()])
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("follow", [False, True])
 @pytest.mark.parametrize("updates", ["sweep", "column"])
 def test_rare_patterns_keep_their_means_under_a_policy(heart, updates, follow):
@@ -254,6 +254,7 @@ def test_collinear_and_constant_columns(holes, new_rows):
     assert (np.abs(joint - limit) <= TOL * unit).all()
 
 
+@pytest.mark.slow
 def test_rows_without_a_missing_cell_teach_regressions_all_the_same(holes):
     X = np.nan_to_num(holes)
     new = with_holes(30, seed=9, complete=0)

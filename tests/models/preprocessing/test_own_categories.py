@@ -93,6 +93,7 @@ def one_hot_twin(**options):
     return sklearn.preprocessing.OneHotEncoder(**options)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("follow", [False, True])
 @pytest.mark.parametrize("drop", [None, "first", "if_binary"])
 def test_components_are_those_of_encoded_pooled_columns(parts, drop, follow):

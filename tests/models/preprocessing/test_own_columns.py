@@ -55,6 +55,7 @@ def federation_of(parts, **options):
     return up.simulate(parts, partition="columns", aligned=True, **options)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("follow", [False, True])
 @pytest.mark.parametrize(
     "options",
@@ -102,6 +103,7 @@ def twin_of(model, **options):
     return kind(**options)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("follow", [False, True])
 @pytest.mark.parametrize(
     ("model", "more"),
@@ -172,6 +174,7 @@ def test_a_silo_cuts_its_columns_at_one_set_of_its_own_quantiles(parts):
             up.PCA(2).fit(mapped)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("follow", [False, True])
 @pytest.mark.parametrize("strategy", ["mean", "median", "most_frequent", "constant"])
 def test_indicators_are_those_of_pooled_columns(parts, strategy, follow):
@@ -400,6 +403,7 @@ def test_from_a_study_file_to_each_silos_own_results(parts, tmp_path):
     assert {repr(float(value)) for value in medians} <= numbers
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(
     ("step", "kept"),
     [

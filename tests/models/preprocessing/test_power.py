@@ -105,6 +105,7 @@ def scipy_psi(x, lam):
     return scipy.stats.yeojohnson(x, float(lam))
 
 
+@pytest.mark.slow
 def test_any_split_gives_the_same(rows):
     sigma, fits = units(rows), []
     rng = np.random.default_rng(0)

@@ -79,7 +79,7 @@ def _of(clusters):
     return ["a", "b", "y"] if clusters is None else ["a", "ward", "b", "y"]
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("clusters", "site_effects"), WAYS)
 def test_a_generalised_linear_model_equals_statsmodels(clusters, site_effects):
     X = made()

@@ -163,6 +163,7 @@ def test_predictions_and_scores_of_new_rows():
     assert_allclose(same, twin.predict(new[list("abc")]))
 
 
+@pytest.mark.slow
 def test_cross_validation_equals_scikit_learn_on_the_same_folds():
     federation = silos(made(), follow=True)
     found = up.cross_validate(up.Ridge(1e-3), federation, "y", cv=3)

@@ -335,7 +335,7 @@ def test_scores_on_new_people_equal_sklearns(split, secure_sum):
     assert_allclose(raw, [theirs.score(new, y)], rtol=RTOL)
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("scores", ["coordinator", "parties"])
 def test_cross_validation_equals_sklearns(scores):
     X, names = made(units=[1.0] * 6), in_order("three")

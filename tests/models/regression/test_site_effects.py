@@ -238,6 +238,7 @@ def test_a_logistic_regression_equals_statsmodels(n_classes, cov_type):
         ours.predict(X[list("abc")])
 
 
+@pytest.mark.slow
 def test_a_search_by_gradients_gives_the_same():
     X, silo, _ = of_classes(3, [40, 120])
     federation = silos(X, silo, label="kind", follow=True)

@@ -147,7 +147,7 @@ def test_real_processes_compute_through_it(relay, parties):
     assert all(b"party" not in message for message in relay.seen)
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("harm", ["alters", "kills"])
 def test_whatever_breaks_ends_at_all_parties_soon(relay, parties, harm):
     begin(relay, parties)

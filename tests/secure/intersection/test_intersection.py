@@ -104,6 +104,7 @@ def bits(points):
     return np.unpackbits(words, axis=1, bitorder="little")[:, 1:255]
 
 
+@pytest.mark.slow
 def test_messages_look_random_and_are_fresh():
     ids = [b"%d" % i for i in range(400)]
     ring, again = Ring(ids, ids[:300], ids[100:]), Ring(ids, ids[:300], ids[100:])
