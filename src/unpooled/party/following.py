@@ -605,14 +605,7 @@ def _is_first_view(call: Call, text: StudyText) -> bool:
 
 def _is_same(expected: Expected, request: Request) -> bool:
     """Whether a request is the expected one, bit for bit."""
-    came = Expected(
-        step=request.step,
-        to=request.to,
-        operations=request.operations,
-        public=request.public,
-        kept_of=request.kept_of,
-        topology=request.topology,
-    )
+    came = Expected.of(request.step, request)
     return expected.record(_arguments(expected.public)) == came.record(
         _arguments(request.public)
     )

@@ -53,11 +53,9 @@ class ChangedRows:
     def __init__(self, versions: TableVersions, policy: Policy) -> None:
         self._versions, self._policy = versions, policy
         self._derived, self._products = RareDerived(policy), LeverageOfProducts(policy)
-        self._tables: WeakKeyDictionary[Table, dict[str, AlignedTable]] = (
-            WeakKeyDictionary()
-        )
+        self._tables = WeakKeyDictionary[Table, dict[str, AlignedTable]]()
         # Of a table: the steps and views that were judged, and passed.
-        self._passed: WeakKeyDictionary[Table, set[str]] = WeakKeyDictionary()
+        self._passed = WeakKeyDictionary[Table, set[str]]()
 
     def check(
         self,

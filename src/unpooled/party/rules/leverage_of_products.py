@@ -67,7 +67,7 @@ class LeverageOfProducts:
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        self._passed: WeakKeyDictionary[Table, set[str]] = WeakKeyDictionary()
+        self._passed = WeakKeyDictionary[Table, set[str]]()
 
     def check(self, step: Step, view: View) -> None:
         """Refuse derived products of which one row would be a total.

@@ -63,11 +63,9 @@ class RowsOfParts:
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
         self._derived, self._products = RareDerived(policy), LeverageOfProducts(policy)
-        self._known: WeakKeyDictionary[Table, dict[str, _BlockMoments]] = (
-            WeakKeyDictionary()
-        )
+        self._known = WeakKeyDictionary[Table, dict[str, _BlockMoments]]()
         # Of a table: the steps, views and parts of derived columns that passed.
-        self._passed: WeakKeyDictionary[Table, set[str]] = WeakKeyDictionary()
+        self._passed = WeakKeyDictionary[Table, set[str]]()
 
     def check(self, step: Step, view: View, parts: Sequence[Part]) -> None:
         """Refuse sums over a part of which one row, or few, are nearly all of a column.

@@ -90,10 +90,9 @@ class UnusableCells:
 
     def __init__(self) -> None:
         # By table; in it by selection of rows and column.
-        self._known: WeakKeyDictionary[Table, dict[Any, dict[str, frozenset[str]]]]
-        self._known = WeakKeyDictionary()
+        self._known = WeakKeyDictionary[Table, dict[Any, dict[str, frozenset[str]]]]()
         # By table, whether each column that was looked at is constant.
-        self._constant: WeakKeyDictionary[Table, dict[str, bool]] = WeakKeyDictionary()
+        self._constant = WeakKeyDictionary[Table, dict[str, bool]]()
 
     def check(self, asked: AskedStep, label: str | None, *, complete: bool) -> None:
         """Refuse a planned step that would meet cells which its model does not take.
