@@ -43,10 +43,10 @@ from unpooled.coordinator.replies import (
 )
 from unpooled.coordinator.step_call import RoundRecord, RoundRunner, StepCall
 from unpooled.errors import AggregationError, UnpooledError
-from unpooled.ledger import Ledger, Release
+from unpooled.ledger import Ledger
 from unpooled.protocol.block_levels import COUNTED
 from unpooled.protocol.following import Call
-from unpooled.protocol.ledger_lines import lines_of_all
+from unpooled.protocol.ledger_lines import Lines, lines_of_all
 from unpooled.protocol.library_build import library_build
 from unpooled.protocol.message import Message, encode
 from unpooled.protocol.request import Request
@@ -57,9 +57,6 @@ from unpooled.secure.keys.roster import Roster
 from unpooled.secure.sums.masking import MaskedSum
 from unpooled.secure.sums.plain import PlainSum
 from unpooled.secure.sums.secure_sum import SecureSum
-
-# The lines of a round, each with the name of its array in the message.
-Lines = list[tuple[Release, str]]
 
 # Messages without a record of their own: those about a study, which belong to no fit,
 # and those of comparisons, which `Comparisons` records.
