@@ -48,7 +48,7 @@ def raises(function):
     tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     (whole,) = tree.body
     assert isinstance(whole, ast.FunctionDef)
-    work = list(whole.body)
+    work = list[ast.AST](whole.body)
     while work:
         node = work.pop()
         if isinstance(node, ast.Raise):
@@ -114,6 +114,6 @@ def test_every_source_can_be_found(kind):
 )
 def test_what_raises_says_so(function):
     # Rules of a policy are named by what they refuse.
-    refuses = inspect.getdoc(function).startswith("Refuse")
+    refuses = (inspect.getdoc(function) or "").startswith("Refuse")
     if raises(function) and not refuses:
         assert sections(function).get("Raises")
