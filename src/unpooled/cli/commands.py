@@ -27,6 +27,7 @@ folder_argument = functools.partial(typer.Argument, exists=True, file_okay=False
 folder_option = functools.partial(typer.Option, exists=True, file_okay=False)
 
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+StudyName = Annotated[str, typer.Argument(metavar="STUDY", help="A study's name.")]
 # Of the commands that run a kit.
 Quiet = Annotated[
     bool,

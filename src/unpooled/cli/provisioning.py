@@ -61,6 +61,11 @@ Fingerprint = Annotated[
 ]
 
 
+AnyKit = Annotated[
+    Path, folder_argument(metavar="KIT", help="The kit of a server or silo.")
+]
+
+
 def provision(
     federation: FederationFile,
     out: KitsOut = Path("kits"),
@@ -109,11 +114,7 @@ def serve(
         start(kit, quiet=quiet)
 
 
-def health(
-    kit: Annotated[
-        Path, folder_argument(metavar="KIT", help="The kit of a server or silo.")
-    ],
-) -> None:
+def health(kit: AnyKit) -> None:
     """Say whether a kit's process runs and its server answers: exit code 0, or 1.
 
     For containers and monitors: rows are not read. `unpooled silo check` looks at more.
@@ -124,9 +125,7 @@ def health(
 
 
 def prune(
-    kit: Annotated[
-        Path, folder_argument(metavar="KIT", help="The kit of a server or silo.")
-    ],
+    kit: AnyKit,
     older: Annotated[
         str | None,
         typer.Option(

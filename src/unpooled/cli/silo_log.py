@@ -9,11 +9,11 @@ from rich.text import Text
 from unpooled.cli.layout import part, table
 from unpooled.cli.tables import plan_table
 from unpooled.cli.terminal import printable, shape
+from unpooled.desk.account import budget, refusals_left
 from unpooled.errors import RULES
 from unpooled.party.memory.audit_log import AuditLog
-from unpooled.party.memory.hash_chain import Entry, now
+from unpooled.party.memory.hash_chain import Entry
 from unpooled.party.rules.policy import Policy
-from unpooled.party.rules.released_share import BEFORE_COUNTED
 from unpooled.report.facts import declaration
 from unpooled.report.text.log_events import event
 from unpooled.results.formats import byte_size, counted, minute
@@ -56,18 +56,9 @@ def show_log(
             f"{bytes_out}.{decision}",
             _events(of_study),
         )
-    opened, days = audit_log.state().opened, policy.refusal_period_days
-    refusals = len(audit_log.state().refusals.rules(now(), days))
-    part(
-        console,
-        "All studies",
-        f"{opened.total:,.0f} numbers were opened that this table is part of, equal "
-        f"ones counted once: a share of {opened.share:.2g} of the cells of the column "
-        f"that most are about, of at most {policy.max_released_share:g}. Arrays with "
-        f"entries for single people: {counted(opened.people, 'number')}. "
-        f"{counted(refusals, 'refusal')} in {days:g} days depended on rows, of at most "
-        f"{policy.max_refusals:g}. {BEFORE_COUNTED}",
-    )
+    state = audit_log.state()
+    used = " ".join([*budget(state, policy), refusals_left(state, policy)])
+    part(console, "All studies", used)
     console.print()
 
 

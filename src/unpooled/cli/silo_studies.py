@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unpooled.cli.commands import file_option, folder_option
+from unpooled.cli.commands import StudyName, file_option, folder_option
 from unpooled.cli.terminal import console, say
 from unpooled.errors import StudyError
 from unpooled.results.formats import counted
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from unpooled.party.setup.silo_file import SiloFile
 
 Kit = Annotated[Path, folder_option("--kit", metavar="DIR", help="The silo's kit.")]
-StudyName = Annotated[str, typer.Argument(metavar="STUDY", help="A study's name.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 
@@ -90,7 +89,7 @@ def approve(study: StudyName, yes: Yes = False, kit: Kit = Path()) -> None:
     silo, audit_log = _with_log(kit)
     text = audit_log.study(study).text
     if not text:
-        raise _unknown(study, audit_log)
+        raise audit_log.unknown(study)
     announced = read_announced(silo.party(), study, text, silo.pinned())
     show_announced(console(), study, text, announced)
     if not yes:
@@ -127,7 +126,7 @@ def forget(study: StudyName, yes: Yes = False, kit: Kit = Path()) -> None:
 
     silo, audit_log = _with_log(kit)
     if study not in audit_log.studies():
-        raise _unknown(study, audit_log)
+        raise audit_log.unknown(study)
     files = sorted((silo.models / study).glob(f"*{MODEL_SUFFIX}"))
     if not yes and sys.stdin.isatty():
         question = f"Forget {study}, with {counted(len(files), 'model file')}?"
@@ -239,10 +238,3 @@ def _verify_ledger(ledger: "Ledger", trusted: dict[str, tuple[bytes, ...]]) -> N
                 f"The ledger has lines of {party}, which this silo does not pin."
             )
     ledger.verify(trusted)
-
-
-def _unknown(study: str, audit_log: "AuditLog") -> StudyError:
-    known = ", ".join(audit_log.studies()) or "none"
-    return StudyError(
-        f"No study {study} was announced to this silo. Announced studies: {known}."
-    )

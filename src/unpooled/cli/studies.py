@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from unpooled.cli.commands import command, duration, folder_option, group
+from unpooled.cli.commands import StudyName, command, duration, folder_option, group
 from unpooled.cli.terminal import console, printable, say
 from unpooled.results.formats import counted, minute
 
@@ -53,10 +53,7 @@ def show(kit: Kit = Path()) -> None:
 
 
 @command(app)
-def stop(
-    study: Annotated[str, typer.Argument(metavar="STUDY", help="A study's name.")],
-    kit: Kit = Path(),
-) -> None:
+def stop(study: StudyName, kit: Kit = Path()) -> None:
     """Stop the jobs of a study; `unpooled resume` continues it."""
     from unpooled.federation.nvflare.submission import is_over, submission
 

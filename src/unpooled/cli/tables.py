@@ -21,8 +21,8 @@ from unpooled.results.formats import byte_size, counted
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from unpooled.results.finding import Finding
     from unpooled.study import Study
-    from unpooled.study.audit import Checked
 
 PROTECTION = {
     "masked": "Masked sums: every number is seen only as a total over all silos.",
@@ -158,13 +158,13 @@ def show_plan(console: Console, study: "Study", plan: Plan) -> bool:
     return False
 
 
-def show_checks(console: Console, run: "Path", checks: "Sequence[Checked]") -> bool:
+def show_checks(console: Console, run: "Path", checks: "Sequence[Finding]") -> bool:
     """Show the checks of a run; return whether all of them are good."""
     grid = table("", "checked", "found")
     for one in checks:
         mark = Text("good", "green") if one.good else Text("WRONG", "bold red")
         style = "" if one.good else "red"
-        grid.add_row(mark, printable(one.what), Text(printable(one.said), style))
+        grid.add_row(mark, printable(one.what), Text(printable(one.text), style))
     part(console, f"Audit of {printable(str(run))}", "", grid)
     console.print()
     return all(one.good for one in checks)

@@ -43,10 +43,10 @@ from unpooled.coordinator.replies import (
 )
 from unpooled.coordinator.step_call import RoundRecord, RoundRunner, StepCall
 from unpooled.errors import AggregationError, UnpooledError
-from unpooled.ledger import Ledger, Release
+from unpooled.ledger import Ledger
 from unpooled.protocol.block_levels import COUNTED
 from unpooled.protocol.following import Call
-from unpooled.protocol.ledger_lines import lines_of_all
+from unpooled.protocol.ledger_lines import Lines, lines_of_all
 from unpooled.protocol.library_build import library_build
 from unpooled.protocol.message import Message, encode
 from unpooled.protocol.request import Request
@@ -57,9 +57,6 @@ from unpooled.secure.keys.roster import Roster
 from unpooled.secure.sums.masking import MaskedSum
 from unpooled.secure.sums.plain import PlainSum
 from unpooled.secure.sums.secure_sum import SecureSum
-
-# The lines of a round, each with the name of its array in the message.
-Lines = list[tuple[Release, str]]
 
 # Messages without a record of their own: those about a study, which belong to no fit,
 # and those of comparisons, which `Comparisons` records.
@@ -173,38 +170,19 @@ class Coordinator(RoundRunner):
 
     def run_step(self, call: StepCall) -> dict[str, Any]:
         """Run a step at every party; see `RoundRunner.run_step`."""
-        self._share_blocks([call])
-        step, sizes = call.step, call.sizes(self.parties)
-        veiled = call.to == "parties" and self.protection == "masked"
-        self.begin_round(for_parties=veiled)
-        fresh = call.new_arrays(self._sent)
-        request = call.request(
-            study=self.study,
-            session=self._session,
-            round_number=self._round,
-            fresh=fresh,
-            **self._opened_rounds.due(self._session, step.name),
-        )
-        inboxes = self._relay.deliver(step)
-        lines = lines_of_all(
-            request, step, sizes, self.protection, inboxes, self.roster.n_computing
-        )
-        messages = dict.fromkeys(self.parties, encode(*request.as_message()))
-        for party, inbox in inboxes.items():
-            messages[party] = encode(*replace(request, inbox=inbox).as_message())
-        released = self.run_round(step.name, messages, lambda _: lines)
-        # Only now: a silo that refused has not kept what came with the request.
-        self._sent |= fresh
-        self._opened_rounds.was_sent()
-        check_origins(step.name, released)
-        return self._results(call, request, sizes, released)
+        return self._run([call])[0]
 
     def run_steps(self, calls: Sequence[StepCall]) -> list[dict[str, Any]]:
         """Run several steps in one round; see `RoundRunner.run_steps`."""
         if len(calls) == 1:
             return [self.run_step(calls[0])]
+        return self._run(calls)
+
+    def _run(self, calls: Sequence[StepCall]) -> list[dict[str, Any]]:
+        """Run the steps of a round, in one message; return what each gave."""
         self._share_blocks(calls)
-        self.begin_round(for_parties=False)
+        veiled = any(call.to == "parties" for call in calls)
+        self.begin_round(for_parties=veiled and self.protection == "masked")
         sent, requests = set(self._sent), list[Request]()
         # What the round before gave is sent with the first step.
         due = self._opened_rounds.due(self._session, calls[0].step.name)
@@ -220,7 +198,11 @@ class Coordinator(RoundRunner):
             )
             requests.append(request)
             due = {}
-        released = self._run_together(calls, requests)
+        if len(calls) == 1:
+            released = [self._run_alone(calls[0], requests[0])]
+        else:
+            released = self._run_together(calls, requests)
+        # Only now: a silo that refused has not kept what came with the request.
         self._sent = sent
         self._opened_rounds.was_sent()
         results = []
@@ -229,6 +211,18 @@ class Coordinator(RoundRunner):
             sizes = call.sizes(self.parties)
             results.append(self._results(call, request, sizes, replies))
         return results
+
+    def _run_alone(self, call: StepCall, request: Request) -> dict[str, Message]:
+        """Send a step, to each party with what neighbours sent it; return replies."""
+        step, sizes = call.step, call.sizes(self.parties)
+        inboxes = self._relay.deliver(step)
+        lines = lines_of_all(
+            request, step, sizes, self.protection, inboxes, self.roster.n_computing
+        )
+        messages = dict.fromkeys(self.parties, encode(*request.as_message()))
+        for party, inbox in inboxes.items():
+            messages[party] = encode(*replace(request, inbox=inbox).as_message())
+        return self.run_round(step.name, messages, lambda _: lines)
 
     def _run_together(
         self, calls: Sequence[StepCall], requests: Sequence[Request]

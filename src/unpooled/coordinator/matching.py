@@ -22,7 +22,8 @@ from unpooled.coordinator.coordinator import Coordinator
 from unpooled.errors import AggregationError, DataError
 from unpooled.ledger import Release
 from unpooled.protocol import matching_stages as stages
-from unpooled.protocol.matching_stages import PART, Lines, Place, lines_of
+from unpooled.protocol.ledger_lines import Lines
+from unpooled.protocol.matching_stages import PART, Place, lines_of
 from unpooled.protocol.message import Message, encode
 from unpooled.protocol.step import Step
 from unpooled.secure.intersection.protocol import places_for

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import Any, final
 
-from unpooled.desk.health import Finding
 from unpooled.desk.history import StudyHistory, day_of
 from unpooled.report.text.people import people_answer
+from unpooled.results.finding import Finding
 from unpooled.results.formats import byte_size, counted, listed, minute
 
 # The models of each study, by its key, for what a page says of totals over rows.

@@ -214,12 +214,8 @@ class CoordinatorDesk:
     def _found(self) -> list[RunOnDisk]:
         """Return the runs in the folder, the last first."""
         states = [p for p in self.runs.glob("*/state.json") if p.is_file()]
-        states.sort(key=_changed, reverse=True)
+        states.sort(key=lambda path: path.stat().st_mtime, reverse=True)
         return [_opened(path.parent) for path in states]
-
-
-def _changed(path: Path) -> float:
-    return path.stat().st_mtime
 
 
 def _opened(folder: Path) -> RunOnDisk:

@@ -2,10 +2,8 @@
 
 import shutil
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import final
 
 from unpooled.errors import UnpooledError
 from unpooled.federation.nvflare.hardening import check_hardened, check_private
@@ -13,6 +11,7 @@ from unpooled.federation.nvflare.startup_kits import check_connection, expiry_of
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.setup.pinning import trusted_keys
 from unpooled.party.setup.silo_file import SiloFile
+from unpooled.results.finding import Finding
 from unpooled.results.formats import byte_size, counted
 
 # Days before its end from which a certificate is a warning.
@@ -21,24 +20,6 @@ _LITTLE_DISK = 1_000_000_000
 _PAGE = 4096
 # The module that NVFlare runs a silo by.
 _PROCESS = b"nvflare.private.fed.app.client.client_train"
-
-
-@final
-@dataclass(frozen=True)
-class Finding:
-    """One thing that was looked at.
-
-    Attributes
-    ----------
-    what, text : str
-        Its name, and what was found.
-    good : bool
-        Whether nothing has to be done.
-    """
-
-    what: str
-    text: str
-    good: bool = True
 
 
 def log_finding(silo: SiloFile) -> Finding:
@@ -91,19 +72,15 @@ def process_finding(kit: Path, processes: Path = Path("/proc")) -> Finding:
 
 def connection_finding(kit: Path) -> Finding:
     """Return whether the server answers this silo's kit; waits ten seconds at most."""
-    what = "Server"
-    try:
+
+    def connected() -> str:
         address = check_connection(kit)
-    except UnpooledError as wrong:
-        return Finding(what, str(wrong), good=False)
-    except OSError as wrong:
-        text = f"The kit’s own certificates cannot be read: {wrong.strerror}."
-        return Finding(what, text, good=False)
-    return Finding(
-        what,
-        f"Connected: {address.host}, port {address.port}, answers as this "
-        f"federation’s server.",
-    )
+        return (
+            f"Connected: {address.host}, port {address.port}, answers as this "
+            f"federation’s server."
+        )
+
+    return Finding.of("Server", connected)
 
 
 def certificate_finding(kit: Path, now: datetime | None = None) -> Finding:
@@ -125,27 +102,26 @@ def certificate_finding(kit: Path, now: datetime | None = None) -> Finding:
 
 def kit_finding(kit: Path) -> Finding:
     """Return whether the kit allows no more than a study needs."""
-    what = "Kit"
-    try:
+
+    def restricted() -> str:
         check_hardened(kit)
         check_private(kit)
-    except UnpooledError as wrong:
-        return Finding(what, str(wrong), good=False)
-    return Finding(what, "Jobs can use this library’s class only, and bring no code.")
+        return "Jobs can use this library’s class only, and bring no code."
+
+    return Finding.of("Kit", restricted)
 
 
 def rows_finding(silo: SiloFile) -> Finding:
     """Return whether the silo's rows, rules, key and roster can be read."""
-    what = "Rows and rules"
-    try:
+
+    def readable() -> str:
         table, _, roster = silo.table(), silo.rules(), silo.pinned()
-    except UnpooledError as wrong:
-        return Finding(what, str(wrong), good=False)
-    return Finding(
-        what,
-        f"{counted(table.n_rows, 'row')}, {counted(len(table.columns), 'column')}; "
-        f"{counted(len(roster), 'silo')} on the roster, this one included.",
-    )
+        return (
+            f"{counted(table.n_rows, 'row')}, {counted(len(table.columns), 'column')}; "
+            f"{counted(len(roster), 'silo')} on the roster, this one included."
+        )
+
+    return Finding.of("Rows and rules", readable)
 
 
 def disk_finding(silo: SiloFile) -> Finding:

@@ -193,11 +193,7 @@ def rules_touched(
         )
         for rule, study in asked.items()
     ]
-    return sorted(found, key=_not_refused)
-
-
-def _not_refused(one: Touched) -> bool:
-    return not one.refused
+    return sorted(found, key=lambda one: not one.refused)
 
 
 def _asked(

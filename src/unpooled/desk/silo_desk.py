@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, final
 
@@ -274,7 +275,7 @@ class SiloDesk:
             columns=account.columns_table(look.state),
             rosters=account.rosters_table(look.state),
             left=account.refusals_left(look.state, policy),
-            refused=account.refusals_table(sorted(refused, key=_time)),
+            refused=account.refusals_table(sorted(refused, key=lambda one: one.time)),
         )  # fmt: skip
 
     def _rules(self, request: Request) -> Response:
@@ -373,10 +374,6 @@ def _found(look: Look, request: Request) -> StudyHistory:
     return one
 
 
-def _time(one: Any) -> str:
-    return one.time
-
-
 def _wrong_form(name: str, reason: str) -> str:
     if not name or len(name) > _LONGEST_NAME:
         return "Write your name, for the log."
@@ -441,27 +438,19 @@ def _files(silo: SiloFile, one: StudyHistory) -> list[_File]:
                     f"{one.name}-{name}-{silo.name}.csv",
                     f"This silo’s rows under the model {name}: scores, or values as it "
                     f"transforms them. Made when it is asked for; it never leaves.",
-                    _Applied(silo, model).content,
+                    partial(_scores, silo, model),
                 )
             )
     return found
 
 
-@final
-@dataclass(frozen=True)
-class _Applied:
-    """A delivered model, and the silo whose rows it is applied to."""
-
-    silo: SiloFile
-    model: Any
-
-    def content(self) -> bytes:
-        """Return the scores of this silo's rows as CSV."""
-        # Beside the log: a folder for its owner alone, on a disk of the silo.
-        with tempfile.TemporaryDirectory(dir=self.silo.audit.parent) as work:
-            path = Path(work) / "scores.csv"
-            apply(self.model, self.silo.table(), path, self.silo.kept)
-            return path.read_bytes()
+def _scores(silo: SiloFile, model: Any) -> bytes:
+    """Return the scores of a silo's rows under a model as CSV."""
+    # Beside the log: a folder for its owner alone, on a disk of the silo.
+    with tempfile.TemporaryDirectory(dir=silo.audit.parent) as work:
+        path = Path(work) / "scores.csv"
+        apply(model, silo.table(), path, silo.kept)
+        return path.read_bytes()
 
 
 def _what(stem: str) -> str:

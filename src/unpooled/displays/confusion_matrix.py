@@ -169,6 +169,11 @@ class ConfusionMatrixDisplay(Display):
         values_format : str, optional
             Format of the numbers in the cells; whole numbers are written in full, and
             others with two places, when omitted.
+
+        Raises
+        ------
+        DataError
+            When the matrix does not have a row and a column for each class.
         """
         counts = self.confusion_matrix
         names = self.display_labels

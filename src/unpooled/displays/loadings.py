@@ -123,7 +123,13 @@ class LoadingsDisplay:
         return cls(drawn, names, titles, errors=errors).plot(ax=ax)
 
     def plot(self, *, ax: Any = None) -> "LoadingsDisplay":
-        """Draw on new axes, or on those given: see `from_estimator`."""
+        """Draw on new axes, or on those given: see `from_estimator`.
+
+        Raises
+        ------
+        DataError
+            When the axes are not as many as the components.
+        """
         k, p = self.loadings.shape
         if ax is None:
             panels, letters = loadings_panels(figure_of, k, p)

@@ -418,6 +418,12 @@ class Federation:
             The columns of the view, in this order.
         exclude : sequence of str, optional
             In place of `columns`: all but these, in the order that they have.
+
+        Raises
+        ------
+        DataError
+            When a column is not there or named twice, when a silo of a column partition
+            is left without any, or when both or neither of the arguments are given.
         """
         if (columns is None) == (exclude is None):
             raise DataError("select takes columns, or columns to leave out (exclude).")
@@ -537,6 +543,12 @@ class Federation:
             view.
         **public
             The step's keyword-only arguments.
+
+        Raises
+        ------
+        DataError
+            When the step is not declared `derived`, does not fit the columns or
+            arguments, or would compute with codes of categories.
         """
         if step.verb != "derived":
             raise DataError(f"{step.name} is declared {step.verb}, not derived.")
@@ -594,6 +606,11 @@ class Federation:
         -------
         Federation
             The other columns as they are, and behind them those of the part.
+
+        Raises
+        ------
+        DataError
+            When the part is no transform of these columns, or selects columns itself.
         """
         before = (*self.operations, Select(tuple(columns)))
         further = part.operations[len(before) :]

@@ -201,17 +201,7 @@ class RunningCall:
                 refused = isinstance(error, UnpooledError) and error.rule == "hint"
                 raise Refusal("hint" if refused else "not_followed") from error
         self._done = calls is None
-        return [
-            Expected(
-                step=call.step.name,
-                to=call.to,
-                operations=call.operations,
-                public=call.public,
-                kept_of=call.kept_of,
-                topology=call.topology,
-            )
-            for call in calls or ()
-        ]
+        return [Expected.of(call.step.name, call) for call in calls or ()]
 
     def outcome(self) -> Outcome | None:
         """Return the model that the call gave, and the view that it makes."""

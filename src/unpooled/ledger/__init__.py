@@ -229,7 +229,13 @@ class Ledger(Sequence[Release]):
 
     @classmethod
     def from_json(cls, text: str) -> "Ledger":
-        """Read a ledger from `to_json` or `to_lines`, without verifying it."""
+        """Read a ledger from `to_json` or `to_lines`, without verifying it.
+
+        Raises
+        ------
+        StudyError
+            When the text is not JSON, or has records that are no lines of a ledger.
+        """
         try:
             if text.lstrip().startswith("["):
                 records = from_json(text)

@@ -117,7 +117,8 @@ class StudyText:
     Attributes
     ----------
     calls : tuple of mapping
-        "method", "class", "parameters" and "arguments" of each.
+        "method", "class", "parameters" and "arguments" of each: of the fits, and last
+        of what judges the models, if anything does.
     further : tuple of (int, mapping)
         The calls on models that were fitted, such as for attributes that silos keep:
         each with the place of the fit in `calls`, on whose view it is made.
@@ -135,10 +136,6 @@ class StudyText:
         Columns that no view may have.
     label, random_state
         As of `Call`.
-    evaluation : mapping or None
-        The call that judges the models.
-    evaluation_reads : int
-        What it reads, as `reads` has it.
     """
 
     calls: tuple[Mapping[str, Any], ...]
@@ -150,8 +147,6 @@ class StudyText:
     label: str | None
     random_state: int | None
     exclude: tuple[str, ...] = ()
-    evaluation: Mapping[str, Any] | None = None
-    evaluation_reads: int = -1
 
 
 @final
@@ -557,10 +552,7 @@ def _check_text(
             note["view"] == view and note["call"] == fit for note in notes
         ):
             return
-    calls = list(zip(text.calls, text.reads, strict=True))
-    if text.evaluation is not None:
-        calls.append((text.evaluation, text.evaluation_reads))
-    for asked, source in calls:
+    for asked, source in zip(text.calls, text.reads, strict=True):
         if canonical(dict(asked)) != canonical(_asked(call, asked)):
             continue
         if source < 0:
@@ -605,14 +597,7 @@ def _is_first_view(call: Call, text: StudyText) -> bool:
 
 def _is_same(expected: Expected, request: Request) -> bool:
     """Whether a request is the expected one, bit for bit."""
-    came = Expected(
-        step=request.step,
-        to=request.to,
-        operations=request.operations,
-        public=request.public,
-        kept_of=request.kept_of,
-        topology=request.topology,
-    )
+    came = Expected.of(request.step, request)
     return expected.record(_arguments(expected.public)) == came.record(
         _arguments(request.public)
     )

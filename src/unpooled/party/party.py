@@ -190,9 +190,7 @@ class Party:
             message = decode(request)
             header = message.header
             kind = header.get("kind")
-            if kind == "step":
-                return self._handle_step(message, request)
-            if kind == STEPS:
+            if kind in ("step", STEPS):
                 return self._handle_steps(message, request)
             answers: dict[Any, Callable[[Message], Answer]] = {
                 "announce": self._studies.announce,
@@ -508,41 +506,33 @@ class Party:
         self._answered.pop(session_of(message), None)
         return {"kind": "left"}, {}
 
-    def _handle_step(self, message: Message, data: Bytes) -> Framed:
-        session, name = self._answering(message), digest(data)
-        request = Request.from_message(message, session.known_arrays)
-        if (reply := self._begin_round(message, [request], name)) is not None:
-            return reply
-        reply, answered = self._answer(session, message, request, name)
-        if self._following is not None:
-            self._following.answered([answered])
-        self._answered[session_of(message)] = (request.round, name, reply)
-        return reply
-
     def _handle_steps(self, message: Message, data: Bytes) -> Framed:
-        """Answer several steps of a round, each as it is answered alone.
+        """Answer the step of a round, or its several steps, each as if it were alone.
 
         After one that is refused none is answered: the others' totals would be opened
         for a fit that cannot go on.
         """
         session, name = self._answering(message), digest(data)
+        several = message.header["kind"] == STEPS
         try:
-            parts, requests = requests_of(message), list[Request]()
+            parts = requests_of(message) if several else [message]
+            requests = list[Request]()
             known = dict(session.known_arrays)
             for part in parts:
                 requests.append(Request.from_message(part, known))
                 known |= view_arrays(requests[-1].operations)
         except (KeyError, TypeError, ValueError, AttributeError) as wrong:
             raise Refusal("malformed_message") from wrong
-        # Masks of equal steps would be equal.
-        alike = len({request.context("") for request in requests}) < len(requests)
-        if alike or not all(map(_goes_with_others, requests)):
-            raise Refusal("malformed_message")
+        if several:
+            # Masks of equal steps would be equal.
+            alike = len({request.context("") for request in requests}) < len(requests)
+            if alike or not all(map(_goes_with_others, requests)):
+                raise Refusal("malformed_message")
         if (reply := self._begin_round(message, requests, name)) is not None:
             return reply
         replies, answered = list[Framed](), list[AnsweredRound]()
         for place, (part, request) in enumerate(zip(parts, requests, strict=True)):
-            request_digest = message.digests[str(place)]
+            request_digest = message.digests[str(place)] if several else name
             try:
                 reply, one = self._answer(session, part, request, request_digest)
             except Exception as reason:
@@ -553,7 +543,9 @@ class Party:
         whole = len(answered) == len(requests)
         if whole and self._following is not None:
             self._following.answered(answered)
-        reply = self._reply(name, *replies_together(replies))
+        reply = replies[0]
+        if several:
+            reply = self._reply(name, *replies_together(replies))
         if whole:
             self._answered[session_of(message)] = (requests[0].round, name, reply)
         return reply
@@ -607,13 +599,7 @@ class Party:
         asked = session.check(request)
         n_entries = self._studies.check(asked, session.parties)
         try:
-            released = session.answer(
-                asked,
-                self._studies.check_leverage,
-                self._studies.check_classes,
-                self._studies.rows_that_came,
-                self._studies.cuts.parts,
-            )
+            released = session.answer(asked, self._studies)
         except UnpooledError as reason:
             if reason.rule == "source_unavailable":
                 self._studies.refund(asked)

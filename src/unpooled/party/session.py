@@ -3,7 +3,7 @@
 request ─> rules ─> rows, block by block ─> rules again ─> code ─> masks ─> seals
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, final
@@ -14,6 +14,7 @@ from unpooled.arrays import Array, Float
 from unpooled.data.table import Table
 from unpooled.errors import AggregationError, DataError
 from unpooled.party.following import AnsweredRound
+from unpooled.party.memory.studies import Studies
 from unpooled.party.memory.study_memory import StudyMemory
 from unpooled.party.rules.counts_first import CountsFirst
 from unpooled.party.rules.leverage import scatter_in
@@ -161,10 +162,7 @@ class Session:
         self._committee = roster.committee
         # Written with every round.
         self._pinned = {party: roster[party].hex() for party in parties}
-        self._views = SessionViews(
-            *(party, self._committee, table, policy, study, partition, cut),
-            planned=planned,
-        )
+        self._views = SessionViews(party, table, study, partition, cut, planned=planned)
         self._counts = CountsFirst(policy, partition)
         self._follows, self.seed = follows, 0
         self._agreement, self._neighbours = agreement, Neighbours(party, parties)
@@ -333,35 +331,25 @@ class Session:
             raise Refusal("unknown_columns")
         return AskedStep(request, step, view)
 
-    def answer(
-        self,
-        asked: AskedStep,
-        check_leverage: Callable[[AskedStep, Array | None, Array | None], None],
-        check_classes: Callable[[View], None],
-        rows_that_came: Callable[[AskedStep], list[View]],
-        parts_of: Callable[[View], list[list[int]]],
-    ) -> Released:
+    def answer(self, asked: AskedStep, studies: Studies) -> Released:
         """Run a step that `check` accepted.
 
         Parameters
         ----------
-        check_leverage : callable
-            Refuses releases of which one row is too large a share: before the step
-            runs, or by the scatter that it made.
-        check_classes : callable
-            Refuses products of two columns in single classes likewise.
-        rows_that_came : callable
-            Returns views of rows that are judged by themselves too.
-        parts_of : callable
-            Returns the blocks of each part of the rows by which answers differ.
+        asked : AskedStep
+            The step.
+        studies : Studies
+            The rules about the silo's earlier answers: of the leverage of single rows,
+            before the step runs or by the scatter that it made, and of rows and parts
+            of rows that are judged by themselves too.
         """
         if self._sum is None:
             raise Refusal("out_of_order")
         step, view = asked.step, asked.view
         assert isinstance(view, View), "matching of rows is no step"
-        scatter, came = scatter_in(step, view), rows_that_came(asked)
+        scatter, came = scatter_in(step, view), studies.rows_that_came(asked)
         if not scatter:
-            check_leverage(asked, None, None)
+            studies.check_leverage(asked)
         request, public = self._open_arguments(asked.request)
         if isinstance(mean := public.get("mean"), np.ndarray):
             self._points[request.view_digest] = mean
@@ -378,12 +366,12 @@ class Session:
         with np.errstate(all="ignore"):
             totals = self._run(step, view, request, inbox, public, weighted)
         self._counts.check(step, request.view_digest, public, totals)
-        self._check_products_by_class(asked, public, totals, check_classes, came)
+        self._check_products_by_class(asked, public, totals, studies, came)
         if scatter:
             own = totals.get(scatter)
             point = self._points.get(request.view_digest)
             own = None if own is None else np.asarray(own, float)
-            check_leverage(asked, own, point)
+            studies.check_leverage(asked, own, point)
         if weighted is not None:
             y = label if "y" in step.reads else None
             with np.errstate(all="ignore"):
@@ -395,7 +383,7 @@ class Session:
                         judge.totals(found)
                     judge.check(again)
                 # Sums over clusters are no sums over parts.
-                if not step.groups and (parts := parts_of(view)):
+                if not step.groups and (parts := studies.cuts.parts(view)):
                     found = run_on_parts(step, view, y, public, parts)
                     check_parts(step, self._policy.max_leverage, found)
         self._marked, arrays = "", dict[str, Array]()
@@ -449,7 +437,7 @@ class Session:
         asked: AskedStep,
         public: Mapping[str, Any],
         totals: Mapping[str, Any],
-        check_classes: Callable[[View], None],
+        studies: Studies,
         came: Sequence[View],
     ) -> None:
         """Refuse products of columns in a class that has few rows for them."""
@@ -465,7 +453,7 @@ class Session:
             for size in [*apart, *own]:
                 self._policy.check_made(n_columns, int(size))
             for part in (view, *came):
-                check_classes(part)
+                studies.check_classes(part)
 
     @property
     def _is_masked(self) -> bool:

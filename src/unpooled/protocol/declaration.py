@@ -181,47 +181,16 @@ class Public:
     """
 
     axes: str
-    meaning: str = ""
+    meaning: str
     counts: str = ""
     least: str = ""
     weighs: bool = False
 
 
-def public(
-    axes: str, meaning: str, *, counts: str = "", least: str = "", weighs: bool = False
-) -> Public:
-    """Declare a public argument: ``takes={"mean": public("p", "the mean of ...")}``."""
-    return Public(axes, meaning, counts, least, weighs)
-
-
-def release(
-    axes: str,
-    *,
-    meaning: str = "",
-    symmetric: bool = False,
-    bound: Bound | None = None,
-    bits: str = "",
-    noise: Noise | None = None,
-    counts: str = "",
-    repeats: int = 1,
-    veiled: bool = False,
-    pairs: bool = False,
-    weighed: bool = False,
-) -> Declared:
-    """Declare an array that leaves the silo; see `Declared`."""
-    return Declared(
-        axes,
-        meaning,
-        symmetric,
-        bound,
-        bits,
-        noise,
-        counts=counts,
-        repeats=repeats,
-        veiled=veiled,
-        pairs=pairs,
-        weighed=weighed,
-    )
+# As steps are written: ``takes={"mean": public("p", "the mean of ...")}``, and
+# ``total=release("p", meaning="...")`` for an array that leaves the silo.
+public = Public
+release = Declared
 
 
 def stays(

@@ -243,6 +243,18 @@ class Expected:
     kept_of: str
     topology: Graph | None
 
+    @classmethod
+    def of(cls, step: str, asked: Any) -> "Expected":
+        """Return it of a `StepCall` or a `Request`, which have the same fields."""
+        return cls(
+            step=step,
+            to=asked.to,
+            operations=asked.operations,
+            public=asked.public,
+            kept_of=asked.kept_of,
+            topology=asked.topology,
+        )
+
     def record(self, arguments: Mapping[str, Any]) -> bytes:
         """Return all of it as bytes: equal for equal requests, bit for bit."""
         topology = self.topology and sorted(self.topology.items())

@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from typing import final
 
 from unpooled.ledger import Release
+from unpooled.protocol.ledger_lines import Lines
 from unpooled.protocol.step import Declared, Step, of_protocol, release, stays
 from unpooled.secure.intersection.ristretto255 import POINT_BYTES
 from unpooled.secure.keys.agreement import SEAL_BYTES
 
 # Ids in one message: 4 MB of points.
 PART = 2**17
-
-Lines = list[tuple[Release, str]]
 
 
 def _stage(name: str, verb: str, **declared: Declared) -> Step:

@@ -540,7 +540,7 @@ def _as_declared(declaration: str | Declared) -> Declared:
 
 
 def _as_public(argument: str | Public) -> Public:
-    return Public(argument) if isinstance(argument, str) else argument
+    return Public(argument, "") if isinstance(argument, str) else argument
 
 
 def _declaring(

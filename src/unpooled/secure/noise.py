@@ -167,6 +167,11 @@ class GaussianPrivacy:
         -------
         GaussianPrivacy
             With the same δ and a smaller ε.
+
+        Raises
+        ------
+        DataError
+            When the share is not above 0 and at most 1, or costs less than δ allows.
         """
         if not isinstance(share, float | int) or not 0 < share <= 1:
             raise DataError(f"share={share!r}; choose a number above 0, at most 1.")
@@ -177,7 +182,13 @@ class GaussianPrivacy:
 
     @classmethod
     def of(cls, value: Any) -> "GaussianPrivacy":
-        """Return `value`, or make one from the parameters of a study file."""
+        """Return `value`, or make one from the parameters of a study file.
+
+        Raises
+        ------
+        DataError
+            When they are not those of a `GaussianPrivacy`.
+        """
         if isinstance(value, GaussianPrivacy):
             return value
         if isinstance(value, Mapping) and {*_KEYS[:3]} <= set(value) <= {*_KEYS}:

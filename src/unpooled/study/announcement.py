@@ -257,20 +257,17 @@ def calls_of(text: str) -> StudyText:
             call = {"method": method, "class": step.model, "parameters": parameters}
             further.append((place, call | {"arguments": arguments}))
     columns = head.names("columns") if partition == "rows" else None
-    evaluation, evaluation_reads = None, -1
     judging = read_evaluate(top, steps)
     judges = cross_validation_of(steps, *judging, partition=partition)
     if judges is not None:
-        judged = record_of(judges, {})
-        target = target_of(steps, label)
-        evaluation = {
-            "method": "fit",
-            "class": judged["class"],
-            "parameters": judged["parameters"],
-            "arguments": {} if target is None else {"y": target},
-        }
+        judged, target = record_of(judges, {}), target_of(steps, label)
+        call = {"method": "fit", "class": judged["class"]}
+        arguments = {} if target is None else {"y": target}
+        calls.append(
+            call | {"parameters": judged["parameters"], "arguments": arguments}
+        )
         # The view of the first step that is fitted within the folds.
-        evaluation_reads = reads[n_on_all_rows(steps)]
+        reads.append(reads[n_on_all_rows(steps)])
     return StudyText(
         calls=tuple(calls),
         reads=tuple(reads),
@@ -281,8 +278,6 @@ def calls_of(text: str) -> StudyText:
         label=label,
         random_state=head.whole("random_state"),
         exclude=head.names("exclude") or (),
-        evaluation=evaluation,
-        evaluation_reads=evaluation_reads,
     )
 
 

@@ -15,17 +15,16 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import final
 
 from unpooled.data.toml import Section, read_text
-from unpooled.errors import StudyError, UnpooledError
+from unpooled.errors import StudyError
 from unpooled.ledger import Ledger
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.memory.studies import MODEL_SUFFIX
 from unpooled.party.setup.pinning import trusted_keys
 from unpooled.protocol.message import digest
+from unpooled.results.finding import Finding
 from unpooled.secure.keys.roster import Roster
 from unpooled.secure.keys.spoken import spoken
 from unpooled.study.reporting import facts_of_run
@@ -37,29 +36,9 @@ from unpooled.study.study_file import read_steps
 _VERSIONS = re.compile(r'<dl class="versions">.*?</dl>', re.DOTALL)
 
 
-@final
-@dataclass(frozen=True)
-class Checked:
-    """The result of one check.
-
-    Attributes
-    ----------
-    what : str
-        What was checked: "Ledger", "Models", the log of a silo, ...
-    said : str
-        What was found, as a sentence.
-    good : bool
-        Whether nothing is wrong with it.
-    """
-
-    what: str
-    said: str
-    good: bool
-
-
 def audit(
     path: str | Path, *, roster: Path | None = None, logs: Sequence[Path] = ()
-) -> list[Checked]:
+) -> list[Finding]:
     """Check the folder of a run; return all checks in their order.
 
     Parameters
@@ -80,13 +59,10 @@ def audit(
     """
     path = Path(path)
     state = RunState.read(path)
-    checks = list[Checked]()
+    checks = list[Finding]()
 
     def check(what: str, found: Callable[[], str]) -> bool:
-        try:
-            checks.append(Checked(what, found(), good=True))
-        except (UnpooledError, OSError, UnicodeError) as problem:
-            checks.append(Checked(what, str(problem), good=False))
+        checks.append(Finding.of(what, found))
         return checks[-1].good
 
     ledger = Ledger()

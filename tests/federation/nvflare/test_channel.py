@@ -81,12 +81,12 @@ def test_of_several_silent_silos_those_are_named_that_were_asked_twice(channel):
         return {name: SimpleNamespace(cause_type="TimeoutError") for name in names}
 
     pulse = channel._Pulse({"a", "b", "c"})
-    pulse._see(["a", "b", "c"], Replies([("a", True)], silent("b", "c")))
+    pulse._see(Replies([("a", True)], silent("b", "c")))
     assert pulse.silent == set()
-    pulse._see(["a", "b", "c"], Replies([("a", True)], silent("b", "c")))
+    pulse._see(Replies([("a", True)], silent("b", "c")))
     assert pulse.silent == {"b", "c"}
-    pulse._see(["a", "b", "c"], Replies([("a", True), ("b", True)], silent("c")))
+    pulse._see(Replies([("a", True), ("b", True)], silent("c")))
     assert pulse.silent == {"c"}
     # Nobody answers once the job has ended for all.
-    pulse._see(["a", "b", "c"], Replies([], silent("a", "b", "c")))
+    pulse._see(Replies([], silent("a", "b", "c")))
     assert pulse.silent == {"c"}

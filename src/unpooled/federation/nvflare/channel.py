@@ -123,11 +123,11 @@ class _Pulse:
             # Here and not in the thread, which is outside of NVFlare's context.
             call = collab.get_clients(names)(timeout=2.0 * _PULSE, blocking=False)
             self._asking = threading.Thread(
-                target=self._see, args=(names, call.alive()), daemon=True
+                target=self._see, args=(call.alive(),), daemon=True
             )
             self._asking.start()
 
-    def _see(self, names: Sequence[str], replies: Any) -> None:
+    def _see(self, replies: Any) -> None:
         answered = {name for name, _ in replies}
         causes = {name: why.cause_type for name, why in replies.failures.items()}
         # One of an earlier version has no such method, and is there all the same.

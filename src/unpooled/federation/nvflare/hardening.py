@@ -127,7 +127,7 @@ def check_hardened(kit: Path) -> None:
     kind = kind_of(kit)
     classes = SERVER_CLASSES if kind == "server" else SILO_CLASSES
     path = kit / "local" / "resources.json"
-    resources = _read(path)
+    resources = read_kit_file(path)
     allowed = resources.get("class_allow_list")
     guard = {"path": GUARD} if kind == "silo" else None
     if (
@@ -175,7 +175,7 @@ def place_storage(kit: Path) -> None:
     the machine restarts; it takes absolute paths only.
     """
     path = kit / "local" / "resources.json"
-    resources = _read(path)
+    resources = read_kit_file(path)
     if _store_in(resources, kit.resolve() / "state"):
         _write(path, resources)
 
@@ -212,10 +212,11 @@ def _store_in(resources: dict[str, Any], folder: Path) -> bool:
 
 def _default(local: Path, name: str) -> dict[str, Any]:
     default = local / f"{name}.default"
-    return _read(default if default.exists() else local / name)
+    return read_kit_file(default if default.exists() else local / name)
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_kit_file(path: Path) -> dict[str, Any]:
+    """Return the JSON of a kit's file; anything else is a `StudyError`."""
     try:
         content = json.loads(path.read_text("utf-8"))
         if not isinstance(content, dict):

@@ -6,7 +6,6 @@ it end, and its signals arrive.
 """
 
 import contextlib
-import json
 import logging
 import os
 import re
@@ -18,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NoReturn, final
+from typing import NoReturn, final
 
 from unpooled.errors import StudyError
 from unpooled.federation.nvflare.consortium import need_engine
@@ -26,6 +25,7 @@ from unpooled.federation.nvflare.hardening import (
     check_private,
     kind_of,
     place_storage,
+    read_kit_file,
 )
 from unpooled.federation.nvflare.housekeeping import kept_days, prune
 from unpooled.federation.nvflare.proxy import PROXY_NAMES, connect, proxy_for
@@ -76,7 +76,7 @@ def address_of(kit: Path) -> ServerAddress:
     """Return the server's address in a silo's kit."""
     if (kind := kind_of(kit)) != "silo":
         raise StudyError(f"{kit} is a {kind}'s kit, not a silo's.")
-    content = _startup(kit, "fed_client.json")
+    content = read_kit_file(kit / "startup" / "fed_client.json")
     try:
         service = content["servers"][0]["service"]
         host, port = service["target"].rsplit(":", 1)
@@ -162,7 +162,7 @@ def why_refused(kit: Path) -> str:
 
 def _dialled(kit: Path) -> tuple[tuple[str, int], socket.socket]:
     """Return the host and port of a coordinator's server, and a connection to it."""
-    admin = _startup(kit, "fed_admin.json").get("admin", {})
+    admin = read_kit_file(kit / "startup" / "fed_admin.json").get("admin", {})
     try:
         host, port = str(admin["host"]), int(admin["port"])
         transport = str(admin.get("scheme", ""))
@@ -326,7 +326,7 @@ def check_ports(kit: Path) -> None:
 
 def _own_addresses(kit: Path) -> list[tuple[str, int]]:
     """Return the host name and each port of a server's kit."""
-    content = _startup(kit, "fed_server.json")
+    content = read_kit_file(kit / "startup" / "fed_server.json")
     try:
         (server,) = content["servers"]
         host, port = server["service"]["target"].rsplit(":", 1)
@@ -443,10 +443,3 @@ def start(kit: Path, *, quiet: bool = False) -> NoReturn:
     if quiet:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     os.execve(command[0], command, environment())
-
-
-def _startup(kit: Path, name: str) -> dict[str, Any]:
-    try:
-        return json.loads((kit / "startup" / name).read_text("utf-8"))
-    except (OSError, ValueError) as wrong:
-        raise StudyError(f"Cannot read {kit}/startup/{name}: {wrong}.") from wrong

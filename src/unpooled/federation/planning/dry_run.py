@@ -425,6 +425,14 @@ def plan(
     -------
     Plan
         `releases`, `rounds`, `bytes`, `refusals`.
+
+    Raises
+    ------
+    DataError
+        When the federation, the number of rows or the model is none to plan with, or
+        the fit would raise it.
+    AggregationError
+        When a silo does not answer.
     """
     if not isinstance(federation, Federation):
         raise DataError(

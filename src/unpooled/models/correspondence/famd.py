@@ -211,6 +211,11 @@ class FAMD(MultipleFactors):
             Rows with the columns that were fitted; for a federation the result is a
             view of it. On a column partition the coordinator receives the coordinates,
             which every silo must allow.
+
+        Raises
+        ------
+        ValueError
+            When a numeric cell of an array is missing or infinite.
         """
         check_is_fitted(self)
         if isinstance(X, Federation) and X.partition == "columns":

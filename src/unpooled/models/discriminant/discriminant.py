@@ -508,6 +508,11 @@ class LinearDiscriminantAnalysis(
         ----------
         federation : Federation
             The one of the fit.
+
+        Raises
+        ------
+        DataError
+            When the answer was exact.
         """
         check_is_fitted(self)
         if self.solver == "exact":

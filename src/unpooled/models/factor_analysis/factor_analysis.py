@@ -77,7 +77,8 @@ class FactorAnalysis(
         the order of their eigenvalues, with the loading of largest magnitude, in units
         of standard deviations, positive; rotated ones have a positive sum of cubes.
     noise_variance_ : (p,) array
-        Ψ, the variance that is each column's own, in the column's squared units.
+        Ψ, the variance that is each column's own, in the column's squared units
+        (denominator N, as of maximum likelihood).
     uniqueness_ : (p,) array
         Its share of each column's variance.
     heywood_ : list of str

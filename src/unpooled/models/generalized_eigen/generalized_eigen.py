@@ -258,6 +258,11 @@ class GeneralizedEigen(
         ----------
         federation : Federation
             The one of the fit.
+
+        Raises
+        ------
+        DataError
+            When the answer was exact.
         """
         check_is_fitted(self)
         if self.solver == "exact":

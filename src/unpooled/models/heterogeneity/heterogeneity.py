@@ -337,7 +337,8 @@ class Heterogeneity(FederatedEstimator):
 
     References
     ----------
-    Pooled Covariance PCA (P-COV) for Distributed/Federated Learning: a method that
+    Pooled Covariance PCA (P-COV) for Distributed/Federated Learning, sections 3 to 5: a
+    method that
     ignores the differences of the silos' means is not exact; `angles_` measures by how
     much.
 

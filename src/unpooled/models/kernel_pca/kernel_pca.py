@@ -367,6 +367,11 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
         Returns
         -------
         (n, k) array or Federation, or None where the silos keep the scores
+
+        Raises
+        ------
+        DataError
+            When the model was fitted on the other kind of partition.
         """
         check_is_fitted(self)
         if not isinstance(X, Federation):

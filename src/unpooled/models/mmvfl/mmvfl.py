@@ -520,6 +520,11 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
             Name of the label; that of the federation when omitted.
         sample_weight : None
             Not supported; all rows have the same weight.
+
+        Raises
+        ------
+        DataError
+            When weights are given.
         """
         view = self._view(X)
         check_label(view, view.label if y is None else y)
@@ -572,6 +577,12 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
             columns is rounded up, so that every silo has at least one.
         X : Federation, optional
             The federation to select from; that of the fit when omitted.
+
+        Raises
+        ------
+        DataError
+            When the percentage is not above 0 and at most 100, or a model
+            that was read from a file is given no federation.
         """
         if not 0.0 < percent <= 100.0:
             raise DataError(f"percent={percent!r}; choose above 0 and at most 100.")

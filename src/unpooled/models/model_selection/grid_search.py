@@ -118,6 +118,13 @@ class GridSearchCV(MetaEstimatorMixin, BaseEstimator):
         Returns
         -------
         self
+
+        Raises
+        ------
+        DataError
+            When the grid has no candidates, or parameters that the estimator lacks.
+        ReleaseRefusedError
+            When a silo's rules refuse a step.
         """
         names = list(scorers(self.scoring))
         decides = self._deciding(names)

@@ -244,7 +244,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         Orthonormal rows, by decreasing variance; in each the entry of largest
         magnitude is positive.
     explained_variance_ : (k,) array
-        Variance along each component, with denominator N - 1.
+        Variance along each component, with denominator N - 1, largest first.
     explained_variance_ratio_ : (k,) array
         Its share of the total variance.
     singular_values_ : (k,) array
@@ -997,6 +997,11 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
             squares of the rows' distances from the mean and of their scores, added.
         y : optional
             Ignored.
+
+        Raises
+        ------
+        DataError
+            When the model was fitted on a column partition.
         """
         if not isinstance(X, Federation):
             return float(np.mean(self.score_samples(X)))

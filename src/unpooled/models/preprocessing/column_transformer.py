@@ -113,6 +113,11 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
     Columns that pass unchanged stand first, and then those of each transform; names
     have no prefix.
 
+    References
+    ----------
+    Buitinck et al., API design for machine learning software: experiences from the
+    scikit-learn project, 2013: transformers that are composed of others.
+
     See Also
     --------
     sklearn.compose.ColumnTransformer : its twin on rows in one place.

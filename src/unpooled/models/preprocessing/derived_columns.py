@@ -101,6 +101,11 @@ class DerivedColumns(TransformerMixin, FederatedEstimator):
     value below one that is chosen (`derived_order`). A column of one
     category has 0 for all other rows, and for those of a name that a single row of a
     silo has.
+
+    References
+    ----------
+    Wilkinson and Rogers, Symbolic description of factorial models for analysis of
+    variance, Applied Statistics 22 (1973): columns as expressions of others.
     """
 
     _missing = True

@@ -379,6 +379,11 @@ class OneHotEncoder(CategoryEncoder):
         ----------
         input_features : sequence of str, optional
             The names in `fit`; x0, x1, ... where the tables have none.
+
+        Raises
+        ------
+        ValueError
+            When the names are not as many as the columns of the fit.
         """
         check_is_fitted(self)
         names = input_names(self, input_features)

@@ -481,6 +481,11 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         federation : Federation
             The federation of the fit, once its parties are back, or another one over
             the same rows.
+
+        Raises
+        ------
+        DataError
+            When no fit of this model was stopped in its search.
         """
         if self._progress is None:
             raise DataError("No fit of this model was stopped in its search: use fit.")

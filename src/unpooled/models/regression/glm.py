@@ -451,6 +451,11 @@ class GLM(newton.Searched, RegressorMixin, Inference, FederatedEstimator):
         Returns
         -------
         (n,) array or Federation
+
+        Raises
+        ------
+        DataError
+            When an offset is given and the fit has none, or the reverse.
         """
         check_is_fitted(self)
         kept_of = vars(self).get("kept_", "")
@@ -476,6 +481,12 @@ class GLM(newton.Searched, RegressorMixin, Inference, FederatedEstimator):
             Their responses; with a federation, the name of the column or nothing.
         sample_weight : None
             Not supported.
+
+        Raises
+        ------
+        DataError
+            When weights or an offset are given, or the fit has
+            `site_effects`.
 
         Notes
         -----

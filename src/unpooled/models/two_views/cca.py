@@ -176,11 +176,13 @@ class CCA(Predicting):
     x_mean_ : (p,) array
         Only "exact": means of the first view's columns.
     x_std_ : (p,) array
-        Only "exact": numbers that these columns are divided by after centring.
+        Only "exact": what these columns are divided by after centring, with `scale`
+        their standard deviations (denominator N - 1), else 1.
     y_mean_ : (q,) array
         Only "exact": means of the second view's columns.
     y_std_ : (q,) array
-        Only "exact": numbers that these columns are divided by after centring.
+        Only "exact": what these columns are divided by after centring, with `scale`
+        their standard deviations (denominator N - 1), else 1.
     x_columns_ : list of str
         Only with two views: names of the first view's columns.
     y_columns_ : list of str
@@ -448,6 +450,12 @@ class CCA(Predicting):
         CanonicalTest
             Prints as a table, and has `correlations`, `wilks`, `statistic`, `dof` and
             `p_value` as arrays.
+
+        Raises
+        ------
+        DataError
+            When the correlations are not exact, or `regularisation` was
+            used.
         """
         check_is_fitted(self)
         if not hasattr(self, "all_correlations_"):
@@ -474,6 +482,11 @@ class CCA(Predicting):
         ----------
         federation : Federation
             The one of the fit.
+
+        Raises
+        ------
+        DataError
+            When the solver was an exact one.
         """
         check_is_fitted(self)
         if not self.solver.startswith("dgep"):

@@ -191,17 +191,19 @@ class PLSSVD(PartialLeastSquares):
     x_mean_ : (p,) array
         Means of the first view's columns.
     x_std_ : (p,) array
-        Numbers that these columns are divided by after centring.
+        What these columns are divided by after centring: with `scale` their standard
+        deviations (denominator N - 1), else 1.
     y_mean_ : (q,) array
         Means of the second view's columns.
     y_std_ : (q,) array
-        Numbers that these columns are divided by after centring.
+        What these columns are divided by after centring: with `scale` their standard
+        deviations (denominator N - 1), else 1.
     x_columns_ : list of str
         Names of the first view's columns.
     y_columns_ : list of str
         Names of the second view's columns.
     score_correlations_ : (k,) array
-        Correlation of the scores of each pair.
+        Correlation of the scores of each pair, in the order of the pairs.
     x_correlations_ : (p, k) array
         Correlations of the first view's columns with its scores.
     y_correlations_ : (q, k) array
@@ -325,17 +327,19 @@ class PLSCanonical(PartialLeastSquares, Predicting):
     x_mean_ : (p,) array
         Means of the first view's columns.
     x_std_ : (p,) array
-        Numbers that these columns are divided by after centring.
+        What these columns are divided by after centring: with `scale` their standard
+        deviations (denominator N - 1), else 1.
     y_mean_ : (q,) array
         Means of the second view's columns.
     y_std_ : (q,) array
-        Numbers that these columns are divided by after centring.
+        What these columns are divided by after centring: with `scale` their standard
+        deviations (denominator N - 1), else 1.
     x_columns_ : list of str
         Names of the first view's columns.
     y_columns_ : list of str
         Names of the second view's columns.
     score_correlations_ : (k,) array
-        Correlation of the scores of each pair.
+        Correlation of the scores of each pair, in the order of the pairs.
     x_correlations_ : (p, k) array
         Correlations of the first view's columns with its scores.
     y_correlations_ : (q, k) array

@@ -277,7 +277,13 @@ class VFedAKPCA(MergedDirections):
         }
 
     def transform(self, X: Any) -> Float[Array, "N k"]:
-        """Return scores of a federation's aligned rows, old or new; "features" only."""
+        """Return scores of a federation's aligned rows, old or new; "features" only.
+
+        Raises
+        ------
+        DataError
+            When `project` is "kernel".
+        """
         federation = self._check_view(check_federation(self, X))
         if self.project != "features":
             raise DataError(

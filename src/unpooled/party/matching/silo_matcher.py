@@ -11,7 +11,8 @@ from unpooled.data.table import Table
 from unpooled.errors import DataError
 from unpooled.ledger import canonical
 from unpooled.party.rules.policy import Policy
-from unpooled.protocol.matching_stages import PART, STAGES, Lines, Place, lines_of
+from unpooled.protocol.ledger_lines import Lines
+from unpooled.protocol.matching_stages import PART, STAGES, Place, lines_of
 from unpooled.protocol.message import Message
 from unpooled.protocol.refusal import Refusal
 from unpooled.secure.intersection.protocol import Intersection, keyed_digest, places_for

@@ -266,14 +266,18 @@ class AuditLog:
         present = self.study(study).text
         text = present if text is None else text
         if not present:
-            raise StudyError(
-                f"No study {study} was announced to this silo. Announced studies: "
-                f"{', '.join(self.studies()) or 'none'}."
-            )
+            raise self.unknown(study)
         record = {"approved": approved, "text": digest(text.encode())}
         record |= {"steps": list(steps), "by": by}
         record |= {"reason": reason} if reason else {}
         self._chain.append([("decided", study, record)])
+
+    def unknown(self, study: str) -> StudyError:
+        """Return the error about a study that was not announced."""
+        return StudyError(
+            f"No study {study} was announced to this silo. Announced studies: "
+            f"{', '.join(self.studies()) or 'none'}."
+        )
 
     def delivered(self, study: str, name: str, content: str, size: int) -> None:
         """Write that a fitted model came in, with the SHA-256 of its file."""

@@ -215,18 +215,13 @@ class HashChain:
         query = (
             "SELECT record FROM entries WHERE study = ? AND kind = ? ORDER BY number"
         )
-        with self._lock:
-            try:
-                rows = self._database.execute(query, (study, kind)).fetchall()
-            except (sqlite3.Error, UnicodeError) as wrong:
-                raise unusable(self._path, wrong) from wrong
-        return [json.loads(row[0]) for row in rows]
+        return [json.loads(row[0]) for row in self._rows(query, study, kind)]
 
     def check_file(self) -> None:
         """Have SQLite check its own pages and indexes."""
-        answer = self._row("PRAGMA integrity_check")
-        if answer != ("ok",):
-            raise unusable(self._path, f"SQLite found {answer and answer[0]}")
+        answers = self._rows("PRAGMA integrity_check")
+        if answers != [("ok",)]:
+            raise unusable(self._path, f"SQLite found {answers[0][0]}")
 
     def check_writable(self) -> None:
         """Raise a `StudyError` where the file is read-only."""
@@ -255,11 +250,11 @@ class HashChain:
         except (sqlite3.Error, ValueError) as wrong:
             raise unusable(self._path, wrong) from wrong
 
-    def _row(self, query: str, *values: Any) -> Any:
+    def _rows(self, query: str, *values: str) -> list[Any]:
         with self._lock:
             try:
-                return self._database.execute(query, values).fetchone()
-            except sqlite3.Error as wrong:
+                return self._database.execute(query, values).fetchall()
+            except (sqlite3.Error, UnicodeError) as wrong:
                 raise unusable(self._path, wrong) from wrong
 
     @contextmanager

@@ -32,7 +32,6 @@ from unpooled.party.rules.leverage import LeverageRule
 from unpooled.party.rules.leverage_of_products import LeverageOfProducts
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.privacy_budget import check_budget
-from unpooled.party.rules.rare_derived import RareDerived
 from unpooled.party.rules.refusal_limit import check_refusals, question_of
 from unpooled.party.rules.released_share import OpenedNumbers, check_share, record_of
 from unpooled.party.rules.table_cuts import TableCuts
@@ -120,7 +119,6 @@ class Studies:
         cut_key = cut_key or identity.derivation_secret(b"blocks of rows")
         self.cuts = TableCuts(cut_key, audit_log, policy)
         self._leverage = LeverageRule(audit_log, key, policy)
-        self._derived = RareDerived(policy)
         self._products = LeverageOfProducts(policy)
         self.studies: dict[str, StudyMemory] = {}
         for name in audit_log.studies():
@@ -276,7 +274,6 @@ class Studies:
         self._differencing.check(asked, parties)
         self.cuts.check(asked)
         if isinstance(asked.view, View):
-            self._derived.check(asked.view)
             self._products.check(asked.step, asked.view)
 
     @property

@@ -31,7 +31,6 @@ from unpooled.linalg.moments import observed_sums
 from unpooled.party.rules.leverage import one_row_carries, tells_pairs
 from unpooled.party.rules.leverage_of_products import LeverageOfProducts
 from unpooled.party.rules.policy import Policy
-from unpooled.party.rules.rare_derived import RareDerived
 from unpooled.party.rules.table_versions import TableVersions
 from unpooled.party.views.view import View
 from unpooled.protocol.refusal import Refusal
@@ -52,12 +51,10 @@ class ChangedRows:
 
     def __init__(self, versions: TableVersions, policy: Policy) -> None:
         self._versions, self._policy = versions, policy
-        self._derived, self._products = RareDerived(policy), LeverageOfProducts(policy)
-        self._tables: WeakKeyDictionary[Table, dict[str, AlignedTable]] = (
-            WeakKeyDictionary()
-        )
+        self._products = LeverageOfProducts(policy)
+        self._tables = WeakKeyDictionary[Table, dict[str, AlignedTable]]()
         # Of a table: the steps and views that were judged, and passed.
-        self._passed: WeakKeyDictionary[Table, set[str]] = WeakKeyDictionary()
+        self._passed = WeakKeyDictionary[Table, set[str]]()
 
     def check(
         self,
@@ -135,7 +132,6 @@ class ChangedRows:
         if key in passed:
             return
         if not planned:
-            self._derived.check(new)
             self._products.check(step, new)
         limit = self._policy.max_leverage
         if limit < 1.0 and new.n_rows:

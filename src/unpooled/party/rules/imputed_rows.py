@@ -68,9 +68,8 @@ class ImputedRows:
         self, audit_log: AuditLog, versions: TableVersions, policy: Policy
     ) -> None:
         self._audit_log, self._versions, self._policy = audit_log, versions, policy
-        self._known: WeakKeyDictionary[Table, dict[tuple[str, ...], _Rows]]
-        self._known = WeakKeyDictionary()
-        self._lack: WeakKeyDictionary[Table, dict[str, bool]] = WeakKeyDictionary()
+        self._known = WeakKeyDictionary[Table, dict[tuple[str, ...], _Rows]]()
+        self._lack = WeakKeyDictionary[Table, dict[str, bool]]()
 
     def check(self, step: Step, view: View) -> None:
         """Have the rows of rare patterns held, or refuse.

@@ -44,7 +44,7 @@ from unpooled.party.rules.leverage_together import (
     tells_missing,
 )
 from unpooled.party.rules.policy import Policy
-from unpooled.party.rules.rare_derived import rows_that_differ
+from unpooled.party.rules.rare_derived import RareDerived, rows_that_differ
 from unpooled.party.views.view import View
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step
@@ -66,17 +66,18 @@ class LeverageOfProducts:
     """
 
     def __init__(self, policy: Policy) -> None:
-        self._policy = policy
-        self._passed: WeakKeyDictionary[Table, set[str]] = WeakKeyDictionary()
+        self._policy, self._derived = policy, RareDerived(policy)
+        self._passed = WeakKeyDictionary[Table, set[str]]()
 
     def check(self, step: Step, view: View) -> None:
-        """Refuse derived products of which one row would be a total.
+        """Refuse rare derived columns, and products of which one row would be a total.
 
         Raises
         ------
         Refusal
             As "derived_rows".
         """
+        self._derived.check(view)
         limit, factors = self._policy.max_leverage, _factors(view)
         if not functions_of(view) or limit >= 1.0:
             return

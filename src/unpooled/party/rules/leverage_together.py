@@ -135,7 +135,7 @@ class LeverageTogether:
     def __init__(self, audit_log: AuditLog, policy: Policy) -> None:
         self._audit_log, self._policy = audit_log, policy
         # What was judged and found to be carried by no row.
-        self._passed: WeakKeyDictionary[Table, list[_Judged]] = WeakKeyDictionary()
+        self._passed = WeakKeyDictionary[Table, list[_Judged]]()
 
     def check(
         self,

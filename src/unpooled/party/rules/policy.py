@@ -178,7 +178,13 @@ class Policy:
 
     @classmethod
     def of(cls, policy: "Policy | Mapping[str, Any] | str | Path | None") -> "Policy":
-        """Return a policy from one, its keys, a TOML file's path, or None (default)."""
+        """Return a policy from one, its keys, a TOML file's path, or None (default).
+
+        Raises
+        ------
+        StudyError
+            When there is no such file, or it is not a policy.
+        """
         if isinstance(policy, Policy):
             return policy
         if isinstance(policy, str | Path):
@@ -193,7 +199,13 @@ class Policy:
 
     @classmethod
     def from_file(cls, path: str | Path) -> "Policy":
-        """Read a TOML file with the keys at its top or in a table [policy]."""
+        """Read a TOML file with the keys at its top or in a table [policy].
+
+        Raises
+        ------
+        StudyError
+            When the file cannot be read, or has unknown keys or values.
+        """
         try:
             content = tomllib.loads(Path(path).read_text("utf-8-sig"))
         except OSError as wrong:

@@ -35,9 +35,7 @@ class RareDerived:
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        self._known: WeakKeyDictionary[Table, dict[str, tuple[int, float]]] = (
-            WeakKeyDictionary()
-        )
+        self._known = WeakKeyDictionary[Table, dict[str, tuple[int, float]]]()
 
     def check(self, view: View) -> None:
         """Refuse derived columns in which few rows of the silo differ from others."""

@@ -36,7 +36,6 @@ from unpooled.data.table import Table
 from unpooled.party.rules.leverage import tells_pairs
 from unpooled.party.rules.leverage_of_products import LeverageOfProducts
 from unpooled.party.rules.policy import Policy
-from unpooled.party.rules.rare_derived import RareDerived
 from unpooled.party.views.view import View
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step
@@ -62,12 +61,10 @@ class RowsOfParts:
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        self._derived, self._products = RareDerived(policy), LeverageOfProducts(policy)
-        self._known: WeakKeyDictionary[Table, dict[str, _BlockMoments]] = (
-            WeakKeyDictionary()
-        )
+        self._products = LeverageOfProducts(policy)
+        self._known = WeakKeyDictionary[Table, dict[str, _BlockMoments]]()
         # Of a table: the steps, views and parts of derived columns that passed.
-        self._passed: WeakKeyDictionary[Table, set[str]] = WeakKeyDictionary()
+        self._passed = WeakKeyDictionary[Table, set[str]]()
 
     def check(self, step: Step, view: View, parts: Sequence[Part]) -> None:
         """Refuse sums over a part of which one row, or few, are nearly all of a column.
@@ -98,7 +95,6 @@ class RowsOfParts:
             return
         own = view.of_rows(AlignedTable(view.table, rows))
         try:
-            self._derived.check(own)
             self._products.check(step, own)
         except Refusal as broken:
             raise Refusal("rows_of_parts", f"By {broken.rule}.") from None

@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from unpooled.arrays import Array, Bool, Shaped
+from unpooled.data.row_filter import is_missing
 from unpooled.data.table import Table
 from unpooled.party.steps.asked_step import AskedStep
 from unpooled.party.views.view import View
@@ -90,10 +91,9 @@ class UnusableCells:
 
     def __init__(self) -> None:
         # By table; in it by selection of rows and column.
-        self._known: WeakKeyDictionary[Table, dict[Any, dict[str, frozenset[str]]]]
-        self._known = WeakKeyDictionary()
+        self._known = WeakKeyDictionary[Table, dict[Any, dict[str, frozenset[str]]]]()
         # By table, whether each column that was looked at is constant.
-        self._constant: WeakKeyDictionary[Table, dict[str, bool]] = WeakKeyDictionary()
+        self._constant = WeakKeyDictionary[Table, dict[str, bool]]()
 
     def check(self, asked: AskedStep, label: str | None, *, complete: bool) -> None:
         """Refuse a planned step that would meet cells which its model does not take.
@@ -197,7 +197,7 @@ def unusable_cells(view: View, columns: Sequence[str]) -> Iterator[Cells]:
             cells = _column(block.X, place)
             bad[features[place], MISSING] = np.isnan(cells)
             bad[features[place], INFINITE] = np.isinf(cells)
-        bad |= {(name, UNLABELLED): unlabelled(block.extra[name]) for name in others}
+        bad |= {(name, UNLABELLED): is_missing(block.extra[name]) for name in others}
         for key, cells in bad.items():
             found = np.flatnonzero(cells & here)
             counts[key] += len(found)
@@ -223,13 +223,6 @@ def constant_columns(table: Table, columns: Sequence[str]) -> dict[str, bool]:
             most = np.fmax.reduce(X, axis=0, initial=-np.inf)
         low, high = np.fmin(low, least.ravel()), np.fmax(high, most.ravel())
     return dict(zip(columns, (low >= high).tolist(), strict=True))
-
-
-def unlabelled(labels: Shaped[Array, " n"]) -> Bool[Array, " n"]:
-    """Return which rows have no label: None, or NaN."""
-    if labels.dtype.kind == "O":
-        return np.array([x is None or x != x for x in labels], bool)
-    return np.isnan(labels) if labels.dtype.kind == "f" else np.zeros(len(labels), bool)
 
 
 def _doubtful(X: Any) -> list[int]:

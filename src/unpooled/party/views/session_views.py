@@ -14,7 +14,6 @@ from unpooled.party.memory.kept_arrays import (
 )
 from unpooled.party.memory.partial_totals import TotalsCache
 from unpooled.party.memory.study_memory import StudyMemory
-from unpooled.party.rules.policy import Policy
 from unpooled.party.views.view import FindCut, View, shared_by_all
 from unpooled.protocol.declaration import Declared
 from unpooled.protocol.message import digest
@@ -33,12 +32,8 @@ class SessionViews:
     ----------
     party : str
         This party's name.
-    committee : tuple of str
-        The parties that compute secure comparisons.
     table : Table
         The silo's rows.
-    policy : Policy
-        The silo's rules.
     study : StudyMemory
         The party's memory of the study between fits.
     partition : {"rows", "columns"}
@@ -57,9 +52,7 @@ class SessionViews:
     def __init__(
         self,
         party: str,
-        committee: tuple[str, ...],
         table: Table,
-        policy: Policy,
         study: StudyMemory,
         partition: str,
         cut: FindCut,

@@ -378,7 +378,7 @@ class View:
         for place, one in enumerate(self._stages):
             if isinstance(one, _Transform) and one.step.of_source:
                 before = self._operations[: place + 1]
-                found.append((self._of_all_rows(before), one.operation.columns))
+                found.append((self.of_all_rows(before), one.operation.columns))
         return found
 
     @property
@@ -421,7 +421,7 @@ class View:
     def mixed(self) -> list["View"]:
         """Views of all rows in front of transforms that make a column of several."""
         return [
-            self._of_all_rows(self._operations[:place])
+            self.of_all_rows(self._operations[:place])
             for place, one in enumerate(self._stages)
             if isinstance(one, _Transform)
             and not (one.step.by_column or one.step.of_source)
@@ -460,15 +460,18 @@ class View:
                 # It reads the units that the scales before it made.
                 kept = list[Operation](self._operations[:place])
             kept.append(self._operations[place])
-        return self._of_all_rows([*kept, *self._complete])
+        return self.of_all_rows([*kept, *self._complete])
 
-    def of_all_rows(self) -> "View":
-        """Return a view of all rows of the table, transformed as here."""
-        return self._of_all_rows(self._operations)
+    def of_all_rows(self, operations: Sequence[Operation] | None = None) -> "View":
+        """Return a view of all rows of the table, filled as this one is.
 
-    def _of_all_rows(self, operations: Sequence[Operation]) -> "View":
-        """Return a view of all rows after some operations, filled as this one is."""
-        chain = [Select(self.source_columns), *operations]
+        Parameters
+        ----------
+        operations : sequence of Operation, optional
+            Those that transform it: by default this view's own.
+        """
+        own = self._operations if operations is None else operations
+        chain = [Select(self.source_columns), *own]
         view = View(
             self.table, chain, self._kept, self._partition, planned=self._planned
         )
