@@ -14,6 +14,7 @@ import polars
 import pytest
 
 from command_line import call
+from report_pages import reads_well
 from unpooled.models.files.catalogue import estimators
 
 NAMES = list("abcdef")
@@ -112,7 +113,10 @@ COLUMNS = {
     "KernelPCA": Ending(f"{FEW}\ngamma = 0.1"),
     "LinearRegression": Ending('y = ["f"]\ndisclose = ["coef_"]'),
     "MCA": Ending(FEW, (), head=KINDS, without=tuple(NAMES)),
-    "MMVFL": Ending("beta = 1.0\nmax_iter = 2\ntol = 0.0"),
+    "MMVFL": Ending(
+        "beta = 1.0\nmax_iter = 2\ntol = 0.0\n[evaluate]\ncv = 2",
+        rules="min_rows_per_class = 1\n",
+    ),
     "OneHotEncoder": Ending('drop = "first"', (), head=TOWNS),
     "OrdinalEncoder": Ending("", (), head=TOWNS),
     "PCA": Ending(FEW),
@@ -190,7 +194,7 @@ def data(tmp_path_factory):
 
 
 def write_study(folder, data, model, partition, ending):
-    rules = OPEN + (BY_COLUMNS if partition == "columns" else ending.rules)
+    rules = OPEN + BY_COLUMNS * (partition == "columns") + ending.rules
     ids, head = "", ending.head
     if partition == "columns":
         ids, head = 'ids = "id"\n', head if "categorical" in head else ""
@@ -255,6 +259,7 @@ def test_every_study_ends_well(name, model, partition, data, tmp_path, capfd):
     assert again.strip().endswith("report.html")
     assert results(ran), "nothing about the result on the terminal"
     has_its_numbers(tmp_path / "runs" / "ending" / "results")
+    reads_well((tmp_path / "runs" / "ending" / "report.html").read_text("utf-8"))
 
 
 def has_its_numbers(folder):

@@ -272,6 +272,10 @@ def test_tables_of_few_columns_that_are_broad_are_stacked_on_a_telephone(
     scrolling = """() => [...document.querySelectorAll('.scroll')]
       .filter(e => e.scrollWidth > e.clientWidth).map(e => e.ariaLabel)"""
     assert page.evaluate(scrolling) == []
+    # A row's name may be a number, such as a pair's: its heading stands before it.
+    named = """() => [...document.querySelectorAll('.broad tbody th')]
+      .map(e => getComputedStyle(e, '::before').content)"""
+    assert {'"Pair "', '"Column "'} <= set(page.evaluate(named))
     page.close()
 
 

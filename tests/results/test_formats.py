@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unpooled.results.formats import known_to, number, ratio
+from unpooled.results.formats import known_to, number, plain_number, ratio
 
 
 @pytest.mark.parametrize(
@@ -61,6 +61,17 @@ def test_measured_numbers_have_four_digits():
         "123,457",
         "1.000 × 10⁹",
         "−0.5000",
+    ]
+
+
+def test_chosen_numbers_have_their_own_digits_and_no_e():
+    chosen = (10.0, 0.5, 1e-5, -2.5e-7, 80_000)
+    assert [plain_number(x) for x in chosen] == [
+        "10",
+        "0.5",
+        "10⁻⁵",
+        "−2.5 × 10⁻⁷",
+        "80,000",
     ]
 
 

@@ -46,11 +46,33 @@ class Page(HTMLParser):
 
     @property
     def text(self) -> str:
-        words = " ".join(self.words).replace("\u00a0%", " %")
+        # Numbers and their units are kept on one line.
+        words = re.sub("\u00a0(?=%|bytes|[kMGT]B)", " ", " ".join(self.words))
         return re.sub("[ \n]+", " ", words)
 
     def values(self, name: str) -> list[str]:
         return [value or "" for key, value in self.attributes if key == name]
+
+
+def reads_well(html: str) -> None:
+    """Assert that a report has none of the slips that readers have met in one."""
+    text = Page(html).text
+    slips = r"\w'\w|(?<!['\w])\w+s' |\b1 others|\bnan\b|darker"
+    assert re.findall(f".{{0,30}}(?:{slips}).{{0,30}}", text) == []
+    for title in re.findall("<h3><bdi>(.*?)</bdi></h3>", html):
+        assert title.count(": ") < 2, "what a model is, in one breath"
+    for table in re.findall("<table.*?</table>", html, re.DOTALL):
+        head, *lines = (
+            [
+                re.sub("<.*?>", "", cell)
+                for cell in re.findall("<t[hd].*?</t[hd]>", line)
+            ]
+            for line in re.findall("<tr.*?</tr>", table, re.DOTALL)
+        )
+        # On a telephone each cell of a row stands beside its heading.
+        assert len(set(head)) == len(head), head
+        if "signatures" not in table:
+            assert all(any(cells[1:]) for cells in lines), "a row without a number"
 
 
 def rows(n=240, p=4, seed=0):

@@ -85,6 +85,9 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
     _subject: str = ""
     # Names of the scores by which a study judges it on new rows.
     _scored_by: tuple[str, ...] = ()
+    # Names of those that it has on folds of a column partition, where only the silos
+    # may know what is predicted for a person.
+    _scored_by_columns: tuple[str, ...] = ()
     # Fitted attributes whose last digits differ between machines, because BLAS computes
     # them behind the last decomposition.
     _computed: tuple[str, ...] = ()
@@ -292,7 +295,8 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
             fitted = {name: vars(self)[name] for name in fitted_names(self)}
             exhibits = fitted_attributes(fitted)
         if "kept_" in vars(self) and not set(self._kept_by_silos) <= set(vars(self)):
-            exhibits.append(kept_in_silos(self._disclosable()))
+            by_columns = "columns" in self._partitions
+            exhibits.append(kept_in_silos(self._disclosable(), in_files=by_columns))
         return Summary(title_of(self), exhibits)
 
     def _disclosable(self) -> list[str]:

@@ -58,8 +58,8 @@ def _is_broad(table: Table) -> bool:
 def _readable(value: Any) -> Any:
     """Clean every text on its way into the page, except markup of our own.
 
-    Lines do not break between a number and its "%".
+    Lines do not break between a number and its unit.
     """
     if isinstance(value, str) and not isinstance(value, Markup):
-        return re.sub(r"(?<=\d) %", "\u00a0%", clean(value))
+        return re.sub(r"(?<=\d) (?=%|(?:bytes|[kMGT]B)\b)", "\u00a0", clean(value))
     return value

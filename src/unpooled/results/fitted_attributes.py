@@ -11,7 +11,7 @@ import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Kind, Table, Value
-from unpooled.results.formats import left_out
+from unpooled.results.formats import counted, left_out
 
 # Shown elsewhere in the report, or of no use to its reader.
 _SHOWN_ELSEWHERE = ("kept_", "n_features_in_", "feature_names_in_", "n_samples_")
@@ -48,10 +48,15 @@ def fitted_attributes(fitted: Mapping[str, Any]) -> list[Exhibit]:
     return [Exhibit("Fitted attributes", text, tables)]
 
 
-def kept_in_silos(disclosable: Sequence[str]) -> Exhibit:
+def kept_in_silos(disclosable: Sequence[str], *, in_files: bool) -> Exhibit:
     """Return what stands in the place of results that no silo disclosed.
 
-    `disclosable` names those that a study can ask for.
+    Parameters
+    ----------
+    disclosable : sequence of str
+        Names of those that can be asked for.
+    in_files : bool
+        Whether study files can, where silos have different columns; Python always can.
     """
     text = (
         "Each silo keeps results of its own, and finds them in its folder of results. "
@@ -59,12 +64,18 @@ def kept_in_silos(disclosable: Sequence[str]) -> Exhibit:
     if disclosable:
         named = ", ".join(f'"{name}"' for name in disclosable[:_MOST_ASKED])
         others = len(disclosable) - _MOST_ASKED
+        more = counted(others, "other", "others")
+        how = "In Python, reading an attribute requests it: "
+        if in_files:
+            how = (
+                "Where silos have different columns, a study file requests them by the "
+                "key disclose = "
+            )
+            named = f"[{named}]"
         text += (
             f"They were not requested from the silos, so they are not among these "
-            f"results. Where silos have different columns, a study file requests them "
-            f"by the key disclose = [{named}]"
-            f"{f', or {others} others' if others > 0 else ''}, which every silo must "
-            f"allow."
+            f"results. {how}{named}{f' or {more}' if others > 0 else ''}, which every "
+            f"silo must allow."
         )
     else:
         text += "No silo shows them to anybody else."

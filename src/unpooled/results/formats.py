@@ -103,7 +103,11 @@ def degrees_of_freedom(x: int | float) -> str:
 
 def plain_number(x: int | float) -> str:
     """Return a number that a person chose, with the digits that were written."""
-    return f"{x:,g}".replace("-", "−")
+    mantissa, _, power = f"{x:,g}".partition("e")
+    if power:
+        raised = f"10{str(int(power)).translate(_RAISED)}"
+        mantissa = raised if mantissa == "1" else f"{mantissa} × {raised}"
+    return mantissa.replace("-", "−")
 
 
 def signed(x: float) -> str:

@@ -35,10 +35,10 @@ _MEANINGS: Mapping[str, str] = {
     "right order",
     "log_loss": "log_loss is the mean of the negative logarithm of the probability "
     "that a row’s own class was given",
-    "r2": "r2 (R²) is the share of the responses’ variance that is predicted",
-    "mean_squared_error": "mean_squared_error is in the squared units of the responses",
-    "root_mean_squared_error": "root_mean_squared_error (RMSE) is in the responses’ "
-    "units, as the last step reads them",
+    "r2": "r2 (R²) is the share of a response’s variance that is predicted",
+    "mean_squared_error": "mean_squared_error is in the squared units of a response",
+    "root_mean_squared_error": "root_mean_squared_error (RMSE) is in a response’s "
+    "units, as the last step reads it",
     "log_likelihood": "log_likelihood is the mean logarithm of the rows’ density under "
     "the model",
 }
@@ -118,6 +118,8 @@ def _scores(judged: "Evaluation") -> Exhibit:
     meant = [text for text in meant if text]
     if meant:
         text += f" There, {listed(meant)}."
+    if len(next(iter(judged.responses.values()), ())) > 1:
+        text += " Scores are means over the responses, whose units may differ."
     if judged.fills:
         text += f" {FILLED_WITHIN_FOLDS}"
     return Exhibit("Scores on new rows", text, [table])
@@ -129,7 +131,7 @@ def _confusion(found: Confusion, of_folds: float | None) -> Exhibit:
     Parameters
     ----------
     of_folds : float or None
-        The mean of the folds' balanced accuracies, where it is among the scores.
+        The mean of the folds’ balanced accuracies, where it is among the scores.
     """
     names, counts = [str(value) for value in found.values], found.counts
     sizes = counts.sum(axis=1)
@@ -167,7 +169,7 @@ def _confusion(found: Confusion, of_folds: float | None) -> Exhibit:
     )
     if of_folds is not None and abs(of_folds - found.balanced_accuracy) >= 0.0005:
         text += (
-            f" The mean of the folds' balanced accuracies is {per_cent(of_folds)}: "
+            f" The mean of the folds’ balanced accuracies is {per_cent(of_folds)}: "
             f"classes have other shares in each fold, and a fold leaves out a class of "
             f"which it has no row."
         )

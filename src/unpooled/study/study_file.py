@@ -476,9 +476,9 @@ def read_evaluate(
     section = top.section("evaluate")
     section.only(("cv", "scoring", "jackknife"))
     if partition_of(top.section("study")) == "columns":
-        if not hasattr(steps[-1].kind(), "score_apart"):
-            top.fail("[evaluate]", f"on a column partition LinearRegression and Ridge "
-                     f"are judged on folds, not {steps[-1].model}")  # fmt: skip
+        if not steps[-1].kind()._scored_by_columns:
+            top.fail("[evaluate]", f"on a column partition LinearRegression, Ridge and "
+                     f"MMVFL are judged on folds, not {steps[-1].model}")  # fmt: skip
         if "jackknife" in section:
             section.fail("jackknife", "is of a partition by rows only")
     if any(step.name == EVALUATION for step in steps):

@@ -3,11 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.testing import assert_allclose
 
 import unpooled as up
 from chance import deviation
 from line_fields import fields
 from mmvfl_silos import SIZES, published, silos, three_kinds
+from party_views import chosen
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.models.mmvfl import mmvfl
 
@@ -61,6 +63,43 @@ def test_the_coordinator_sees_noise_where_an_opened_consensus_tells_every_label(
         )
         # The best of six orders of a fair three-sided guess over 300 rows.
         assert best < 1 / 3 + deviation(300, 6 * len(seen))
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_folds_are_judged_as_by_the_published_algorithm(data, follow):
+    X, y = data
+    federation = silos(X, y, follow=follow)
+    model = up.MMVFL(max_iter=3, tol=0.0)
+    found = up.cross_validate(model, federation, "tree", cv=3, random_state=4)
+    wanted = []
+    for train, test in federation.folds(3, random_state=4):
+        inside, outside = chosen(train), chosen(test)
+        W, _, _ = published({k: A[inside] for k, A in X.items()}, y[inside], 0.1, 3)
+        scores = np.sum([X[k][outside] @ W[k] for k in X], axis=0)
+        names = np.unique(y)[scores.argmax(axis=1)]
+        wanted.append(np.mean(names == y[outside]))
+    assert_allclose(found["test_score"], wanted)
+    named = up.cross_validate(
+        model, federation, "tree", cv=3, random_state=4, scoring="accuracy"
+    )
+    assert_allclose(named["test_score"], wanted)
+
+    # Nobody but the silos opens what is predicted for a row.
+    left = fields(federation.ledger, "name visibility", direction="out")
+    of_people = {"consensus", "scores"}
+    assert {seen for name, seen in left if name in of_people} == {"veiled"}
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"scoring": "balanced_accuracy"}, "is judged by accuracy"),
+        ({"scoring": ["accuracy", "r2"]}, "is judged by accuracy"),
+    ],
+)
+def test_folds_are_judged_by_what_silos_can_count(data, options, says):
+    with pytest.raises(DataError, match=says):
+        up.cross_validate(up.MMVFL(), silos(*data), "tree", **options)
 
 
 def test_ledger_of_a_fit_is_what_the_docstring_says(data):

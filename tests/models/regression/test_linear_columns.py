@@ -471,7 +471,7 @@ def test_a_study_judges_folds_by_columns(tmp_path):
     [
         (("cv = 3", "cv = 3\njackknife = 4"), "by rows only"),
         (('model = "LinearRegression"\ny = ["y"]\ncov_type = "HC1"',
-          'model = "PCA"'), "LinearRegression and Ridge"),
+          'model = "PCA"'), "LinearRegression, Ridge"),
     ],
 )  # fmt: skip
 def test_a_study_says_what_is_not_judged_by_columns(tmp_path, change, says):

@@ -167,7 +167,7 @@ def test_results_of_two_classes_are_told_against_the_reference(site_effects):
     caption = f"Odds ratio of {str(first)!r} against {str(second)!r} for one unit"
     table_of_ratios = told.summary().tables["odds_ratio"]
     assert table_of_ratios.caption.startswith(caption)
-    assert "a unit is one standard deviation" in table_of_ratios.note
+    assert "one standard deviation" in table_of_ratios.note
     assert f"of the class {str(first)!r} against {str(second)!r}" in str(told.summary())
     assert_allclose(
         told.contrasts()["coefficient"], ours.contrasts(second)["coefficient"]

@@ -82,8 +82,7 @@ def test_sentence_is_made_from_the_declaration(heart):
 
 def test_releases_stand_under_what_they_are_for(heart):
     assert [chapter.title for chapter in what_left(heart)] == [
-        "Imputation: missing cells are filled with a statistic of the column over "
-        "all silos",
+        "Missing cells filled with a statistic of their column over all silos",
         "Standardisation of columns by their means and standard deviations over all "
         "silos",
         "Principal component analysis over all silos",

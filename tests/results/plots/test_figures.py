@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from unpooled.results.exhibits import Picture
-from unpooled.results.plots import charts, class_plots
+from unpooled.results.plots import charts, class_plots, forest
 from unpooled.results.plots.drawing import OF_CLASSES, page_variable
 from unpooled.results.plots.svg import svg
 
@@ -47,6 +47,35 @@ def bars(drawn: str, colour: str) -> list[tuple[float, float]]:
             points = np.array(re.findall(r"[ML] (\S+) (\S+)", path.get("d", "")), float)
             sizes.append(tuple(np.ptp(points, axis=0)))
     return sizes
+
+
+def test_a_line_on_bars_is_seen_on_dark_pages_too():
+    # Their colours are equally light there: the line has a margin in the page's own.
+    styles = re.findall('style="([^"]*stroke[^"]*)"', scree())
+
+    margin = [i for i, style in enumerate(styles) if "var(--paper)" in style]
+    line = [i for i, style in enumerate(styles) if "stroke: var(--second)" in style]
+    assert len(margin) == 1
+    assert margin[0] < line[0]
+
+
+def test_intervals_of_a_forest_end_within_the_panel():
+    estimates = np.array([[1.0, -2.0, 4.0], [3.0, 2.0, 4.5]])
+    lines = (["clinic", "pooled rows"], estimates, np.array([False, True]))
+
+    (axes,) = forest.forests(["age"], [lines]).axes
+
+    low, high = axes.get_xlim()
+    assert low < -2.0
+    assert high > 4.5
+
+
+def test_numbers_beside_a_line_have_separators_as_in_tables():
+    drawn = texts(svg(picture(lambda: charts.objective(np.array([8e4, 2e4]))), "x"))
+
+    assert "80,000" in drawn
+    drawn = texts(svg(picture(lambda: charts.objective(np.array([8e4, 1.0]))), "x"))
+    assert "10,000" in drawn
 
 
 @pytest.mark.parametrize("draw", [scree, loadings])

@@ -81,7 +81,7 @@ def _heatmap(
             f" The {len(names):,} × {len(names):,} numbers are in the files of results."
         )
         return Exhibit(heading, text, [table])
-    text += " Blue is positive, orange negative; the stronger, the darker the cell."
+    text += " Blue is positive, orange negative; the stronger, the fuller the colour."
     picture = Picture(
         name,
         heading,
@@ -117,7 +117,7 @@ def _pairs(model: "Correlation", columns: Sequence[str]) -> Exhibit:
             Column("With"): [columns[int(c)] for c in j],
             Column("r", "signed"): model.correlation_[i, j],
             Column(f"{level} from", "signed", "confidence_low"): low,
-            Column("to", "signed", "confidence_high"): high,
+            Column(f"{level} to", "signed", "confidence_high"): high,
             Column("n", "count"): model.n_pairs_[i, j],
             Column("p-value", "p-value"): model.p_value_[i, j],
             Column("p-value, Holm", "p-value", "p_holm"): model.p_holm_[i, j],

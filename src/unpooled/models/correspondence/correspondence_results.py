@@ -39,9 +39,11 @@ def mca_exhibits(model: "MCA", columns: Sequence[str]) -> list[Exhibit]:
         Column("Share (Greenacre)", "share"): model.greenacre_ratio_,
     }
     text = (
-        f"The inertia (variance of the rows' coordinates) of {_kept(model)}. The share "
-        f"of the total understates a component, because the total has what each column "
-        f"has with itself alone; the corrected shares leave that out."
+        f"The inertia (variance of the rows’ coordinates) of {_kept(model)}, the mean "
+        f"number of a column’s categories less 1. The share of the total understates a "
+        f"component, because the total includes the association of each column with "
+        f"itself, which is always perfect; the corrected shares of Benzécri and of "
+        f"Greenacre leave it out."
     )
     if "category_coordinates_" not in vars(model):
         return [_inertia(model, text, corrected)]
@@ -54,7 +56,10 @@ def mca_exhibits(model: "MCA", columns: Sequence[str]) -> list[Exhibit]:
 
 def famd_exhibits(model: "FAMD", columns: Sequence[str]) -> list[Exhibit]:
     """Return the exhibits of a fitted FAMD."""
-    text = f"The inertia (variance of the rows' coordinates) of {_kept(model)}."
+    text = (
+        f"The inertia (variance of the rows’ coordinates) of {_kept(model)}: 1 for "
+        f"each numeric column, and for each column of categories their number less 1."
+    )
     names, p = list(model.variables_), model.n_numeric_
     if "category_coordinates_" not in vars(model):
         return [_inertia(model, text, {})]
@@ -70,8 +75,8 @@ def _kept(model: Any) -> str:
     total = float(np.sum(model.explained_inertia_ratio_))
     k = len(model.eigenvalues_)
     return (
-        f"{counted(k, 'component')}, {per_cent(total)} of the total inertia of "
-        f"{model.total_inertia_:.3g}, over {model.n_samples_:,} rows"
+        f"{counted(k, 'component')} over {model.n_samples_:,} rows, {per_cent(total)} "
+        f"of the total inertia of {model.total_inertia_:.3g}"
     )
 
 
@@ -133,7 +138,7 @@ def _map(model: Any, names: Sequence[str], what: str) -> Exhibit:
     G = model.category_coordinates_
     cells = {Column("Category"): names, **numbered(G)}
     table = Table.of("category_coordinates", cells, items="categories")
-    text = f"The categories' coordinates ({what}). {_MAP}"
+    text = f"The categories’ coordinates ({what}). {_MAP}"
     for ending, meaning in _GROUPS.items():
         if any(name.endswith(ending) for name in names):
             text += f" “{ending.strip('_')}” stands for {meaning}."
@@ -159,28 +164,42 @@ def _map(model: Any, names: Sequence[str], what: str) -> Exhibit:
 
 
 def _measures(model: Any, names: Sequence[str]) -> list[Exhibit]:
+    mixed = len(names) > len(model.category_coordinates_)
+    head = Column(
+        "Column or category" if mixed else "Category", key="column_or_category"
+    )
+    items = "columns and categories" if mixed else "categories"
+    # Over different columns FAMD has the cos² of numeric columns alone.
+    known = np.isfinite(model.cos2_).all(axis=1)
+    shown = {head: [n for n, there in zip(names, known, strict=True) if there]}
     contributions, cos2 = (
         Table.of(
-            name,
-            {Column("Column or category"): names, **numbered(shares, "share")},
-            items="columns and categories",
-        )
-        for name, shares in (
-            ("contributions", model.contributions_),
-            ("cos2", model.cos2_),
-        )
+            "contributions",
+            {head: names, **numbered(model.contributions_, "share")},
+            items=items,
+        ),
+        Table.of(
+            "cos2", {**shown, **numbered(model.cos2_[known], "share")}, items=items
+        ),
     )
+    quality = (
+        "How much of each category’s squared distance from the centre"
+        f"{', or of a numeric column’s variance,' if mixed else ''} each component "
+        f"shows."
+    )
+    if not known.all():
+        quality = (
+            "How much of each numeric column’s variance each component shows. That of "
+            "categories would take their distances from the centre, which were not "
+            "opened."
+        )
     return [
         Exhibit(
             "Contributions",
-            "The share of each category, or numeric column, in the inertia of each "
-            "component; the shares of a component add up to 100 %.",
+            f"The share of each category{', or numeric column,' if mixed else ''} in "
+            f"the inertia of each component; the shares of a component add up to "
+            f"100 %.",
             [contributions],
         ),
-        Exhibit(
-            "Quality of representation (cos²)",
-            "How much of each category's squared distance from the centre, or of a "
-            "column's variance, each component shows.",
-            [cos2],
-        ),
+        Exhibit("Quality of representation (cos²)", quality, [cos2]),
     ]

@@ -1,4 +1,4 @@
-"""Factor analysis of mixed data: components of numbers and categories together.
+"""Factor analysis of mixed data, numbers and categories together.
 
     round 1-  silos ── names and counts of categories ──> an indicator for each
     rounds    silos ── N, means, squares, scatter of numbers and indicators ──> S

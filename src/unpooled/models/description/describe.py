@@ -1,4 +1,4 @@
-"""The first table of a paper: every column over all silos, by classes of a label.
+"""The first table of a paper, of every column over all silos, by classes of a label.
 
     3 rounds  of columns of text: which names are frequent (`frequent_names`)
     round 1   silos ── names and sizes of the classes ──────────────────> opened

@@ -1,6 +1,7 @@
 """Results on histograms: a row for each bin, and pictures of the columns."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -40,10 +41,12 @@ def histogram_exhibits(model: "Histogram", columns: Sequence[str]) -> list[Exhib
         ("bins",),
     )
     missing = {Column("Missing", "count"): model.n_missing_}
-    tables = [
-        bins_table(model.columns_, model.bin_edges_, model.counts_),
-        by_column("missing_cells", model.columns_, missing),
-    ]
+    lacking = by_column("missing_cells", model.columns_, missing)
+    if not np.any(model.n_missing_):
+        text += " No cell is missing."
+        lacking = replace(lacking, place="files")
+    bins = bins_table(model.columns_, model.bin_edges_, model.counts_)
+    tables = [bins, lacking]
     return [Exhibit("Histograms of the columns", text, tables, picture)]
 
 

@@ -58,7 +58,7 @@ def _tests_of_means(model: "LinearDiscriminantAnalysis") -> Exhibit:
     table = Table.of(
         "tests_of_means",
         {
-            Column("Test"): list(tests.index),
+            Column("Test"): [name.replace("'", "’") for name in tests.index],
             Column("Value", "number"): tests["value"],
             Column("F", "number"): tests["f_value"],
             Column("df1", "df", "num_df"): tests["num_df"],

@@ -64,19 +64,29 @@ def _factors(model: "FactorAnalysis") -> Exhibit:
     shares = model.explained_variance_ratio_
     test = model.chi_square_
     text = (
-        f"{counted(len(shares), 'factor')} and {model.n_samples_:,} rows. The test "
-        f"that so many factors suffice: χ² = {number(test['statistic'])} with "
-        f"{test['dof']} degrees of freedom"
+        f"The test of the hypothesis that {counted(len(shares), 'factor')} "
+        f"{'suffices' if len(shares) == 1 else 'suffice'}, over {model.n_samples_:,} "
+        f"rows: χ² = {number(test['statistic'])} with {test['dof']} degrees of freedom"
     )
     if test["p_value"] is None:
         text += ", so that it cannot be tested."
     else:
         shown = probability(test["p_value"])
         text += f", p {shown if shown.startswith('<') else f'= {shown}'}."
+        if test["p_value"] < 0.05:
+            text += (
+                " By this test more factors are needed; with many rows it says so of "
+                "small departures too."
+            )
     if model.rotation == "promax":
         text += " Shares of correlated factors overlap."
     else:
-        text += f" Together they explain {per_cent(shares.sum())} of all variance."
+        one = len(shares) == 1
+        text += (
+            f" {'It explains' if one else 'Together they explain'} "
+            f"{per_cent(shares.sum())} of the variance of the columns, each "
+            f"standardised."
+        )
     table = Table.of(
         "factors",
         {

@@ -46,7 +46,7 @@ def generalized_eigen_exhibits(
         "Eigenvalues",
         f"Bars: eigenvalues 1 to {len(drawn)}, from {number(float(drawn[0]))} down to "
         f"{number(float(drawn[-1]))}. The numbers are in the table below.",
-        partial(charts.numbers, drawn, "eigenvector"),
+        partial(charts.numbers, drawn, "eigenvector", "eigenvalue"),
         (values.name,),
     )
     exhibits = [Exhibit("Eigenvalues", text, [values], picture)]

@@ -1,4 +1,4 @@
-"""Differences between silos: tests of means, variances and covariances by secure sums.
+"""Differences between silos in means, variances and covariances, by secure sums.
 
     round 1  silos ── N, column sums ─────────────────────────────────> mean m
     round 2  silos <── m ── each keeps n_i, and the sum and the scatter of its rows'

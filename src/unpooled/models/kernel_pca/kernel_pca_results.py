@@ -8,7 +8,7 @@ import numpy as np
 
 from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, Table
 from unpooled.results.fitted_attributes import ordinals
-from unpooled.results.formats import counted, number, per_cent
+from unpooled.results.formats import counted, per_cent, plain_number
 from unpooled.results.plots import charts
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def kernel_pca_exhibits(model: "KernelPCA", columns: Sequence[str]) -> list[Exhi
 def _text(model: "KernelPCA") -> str:
     parameters = {"γ": model.gamma_, "c": model.coef0, "d": model.degree}
     formula = _KERNELS[model.kernel]
-    used = [f"{n} = {number(float(v))}" for n, v in parameters.items() if n in formula]
+    used = [f"{n} = {plain_number(v)}" for n, v in parameters.items() if n in formula]
     text = f"The kernel is {formula}{', with ' * bool(used)}{', '.join(used)}"
     if model.approximation is None:
         text += ", for every pair of people."

@@ -1,4 +1,4 @@
-"""Multi-class learning and feature selection over columns, labels at one silo (MMVFL).
+"""Multi-class learning and feature selection over columns, with labels at one silo.
 
     once        silos ── class names, mixed in cells ─────────────────────────> names
     each        silos <── Z, veiled ──  each fits its weights W_k to its own pseudo-
@@ -354,6 +354,7 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
     _partitions = ("columns",)
     _kept_by_silos = ("coef_", "feature_importances_")
     _exhibits = mmvfl_exhibits
+    _scored_by = _scored_by_columns = ("accuracy",)
 
     beta: float | int = 0.1
     _: KW_ONLY

@@ -50,6 +50,7 @@ from unpooled.models.model_selection.scoring import (
 )
 from unpooled.models.preprocessing.column_transformer import ColumnTransformer
 from unpooled.models.preprocessing.imputer import SimpleImputer
+from unpooled.results.formats import listed
 
 # The parameters of one candidate by name, as `set_params` takes them.
 Candidate = Mapping[str, Any]
@@ -57,9 +58,10 @@ Candidate = Mapping[str, Any]
 # A silo fills few missing cells as the first time (`unpooled.party.rules`), which is no
 # mean of this fold's training part.
 FILLED_WITHIN_FOLDS = (
-    "SimpleImputer is fitted within the folds, and a silo fills a column lacking few "
-    "cells as in the first fit: scores may differ from scikit-learn's, from the third "
-    "digit on. They are equal where all rows are filled before the folds."
+    "SimpleImputer is fitted within the folds. Of a column that lacks few cells in a "
+    "silo, these get the value of the first fit and not the fold’s: scores may differ "
+    "from those of pooled rows, from the third digit on. They are equal where all rows "
+    "are filled before the folds."
 )
 
 
@@ -226,19 +228,27 @@ class CrossValidation(FederatedEstimator):
     def _check_columns(self) -> None:
         """Refuse what cannot be judged on folds of a column partition."""
         model = last_step(self.estimator)
-        if not hasattr(model, "score_apart"):
+        suited = getattr(model, "_scored_by_columns", ())
+        if not suited:
             raise DataError(
                 f"On a column partition a {type(model).__name__} is not judged on "
-                f"folds: LinearRegression and Ridge are."
+                f"folds: LinearRegression, Ridge and MMVFL are."
+            )
+        asked = [self.scoring] if isinstance(self.scoring, str) else self.scoring or ()
+        if not set(asked) <= set(suited):
+            raise DataError(
+                f"scoring={self.scoring!r}: on a column partition a "
+                f"{type(model).__name__} is judged by {listed(suited)}."
             )
         if self.n_blocks:
             raise DataError(
                 "On a column partition the silos keep the coefficients that a "
-                "jackknife would compare; cov_type gives their standard errors."
+                "jackknife would compare; cov_type gives those of a regression their "
+                "standard errors."
             )
         if self.candidates is not None and len(self.candidates) > 1:
             raise DataError(
-                "On a column partition the silos keep the coefficients of one "
+                "On a column partition the silos keep what they fitted of one "
                 "candidate at a time: cross-validate each with cross_validate."
             )
 

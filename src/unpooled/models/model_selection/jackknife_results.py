@@ -72,7 +72,7 @@ def _table(found: "Jackknife", name: str) -> Table:
         heads.append(Column("Own SE", "number", "se_fit"))
     heads += [
         Column("95 % from", "number", "confidence_low"),
-        Column("to", "number", "confidence_high"),
+        Column("95 % to", "number", "confidence_high"),
         Column("Bias", "number"),
     ]
     rows = []

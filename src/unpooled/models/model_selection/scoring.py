@@ -61,6 +61,16 @@ def _of_classes(metric: Callable[..., Any], **options: Any) -> Scorer:
     return lambda model, rows, y: metric(y, model.predict(rows), **options)
 
 
+def _accuracy(model: Any, rows: Federation, y: Any) -> float:
+    """Return the accuracy; on a column partition the model's own score.
+
+    There `predict` would send the coordinator a score of each person.
+    """
+    if rows.partition == "columns":
+        return model.score(rows, y)
+    return accuracy_score(y, model.predict(rows))
+
+
 def _of_columns(metric: Callable[..., Any], sign: int) -> ColumnScorer:
     """Return the scores by a metric of predicted columns, times 1 or -1."""
 
@@ -86,7 +96,7 @@ LIKELIHOOD = "log_likelihood"
 # Those that are computed from a confusion matrix.
 CLASS_SCORERS: Mapping[str, Scorer] = MappingProxyType(
     {
-        "accuracy": _of_classes(accuracy_score),
+        "accuracy": _accuracy,
         "balanced_accuracy": _of_classes(balanced_accuracy_score),
         "matthews_corrcoef": _of_classes(matthews_corrcoef),
         **{

@@ -313,7 +313,7 @@ def _signal(model: "PCA") -> Exhibit:
         low, high = model.explained_variance_bounds_.T
         cells |= {
             Column("Mean square from", "number", "low"): low,
-            Column("to", "number", "high"): high,
+            Column("Mean square to", "number", "high"): high,
         }
     table = Table.of("signal_to_noise", cells, items="components")
     return Exhibit("Signal and noise", text, [table])
@@ -357,14 +357,14 @@ def _outliers(model: "PCA") -> list[Exhibit]:
     if "n_beyond_q_" not in vars(model):
         return []
     expected = [(1 - level) * model.n_samples_ for level in LEVELS]
-    beyond = Column("Rows beyond", "count", "beyond_mahalanobis")
+    beyond = Column("Rows beyond T²", "count", "beyond_mahalanobis")
     cells = {
         Column("Normal rows within", "text", "level"): list(map(per_cent, LEVELS)),
         Column("T² limit", "number", "mahalanobis_limit"): model.mahalanobis_limits_,
         beyond: model.n_beyond_mahalanobis_,
         Column("Q limit", "number"): model.q_limits_,
-        Column("Rows beyond", "count", "beyond_q"): model.n_beyond_q_,
-        Column("Expected", "number"): expected,
+        Column("Rows beyond Q", "count", "beyond_q"): model.n_beyond_q_,
+        Column("Expected, if normal", "number", "expected"): expected,
     }
     text = (
         "T² is the squared Mahalanobis distance within the components, Q the squared "
@@ -390,7 +390,7 @@ def _certainty(model: "PCA", columns: Sequence[str]) -> list[Exhibit]:
         Column("Variance", "number"): variance,
         Column("Standard error", "number"): se,
         Column("95 % from", "number", "low"): variance - half,
-        Column("to", "number", "high"): variance + half,
+        Column("95 % to", "number", "high"): variance + half,
     }
     if (normal := fitted.get("explained_variance_se_normal_")) is not None:
         cells[Column("SE if normal", "number", "standard_error_normal")] = normal
@@ -423,7 +423,7 @@ def _private_certainty(model: "PCA", columns: Sequence[str]) -> list[Exhibit]:
         Column("Without noise", "number", "variance_without_noise"): own,
         Column("Standard error", "number"): se,
         Column("95 % from", "number", "low"): own - half,
-        Column("to", "number", "high"): own + half,
+        Column("95 % to", "number", "high"): own + half,
         **_angles(model),
     }
     tables = [Table.of("variance_errors", cells, items="components")]
@@ -448,14 +448,14 @@ def _angles(model: "PCA") -> dict[Column, Any]:
         Column("Angle, degrees", "number", "angle_degrees"): np.degrees(
             model.angle_se_
         ),
-        Column("To the span of", "text", "subspace"): spans,
+        Column("Angle to", "text", "subspace"): spans,
     }
 
 
 def _of_determined(model: "PCA") -> str:
     text = (
-        "The angle is the root mean square between a component and its "
-        "counterpart in the population."
+        "The angle is the root mean square between a component and the components of "
+        "the population that the last column names."
     )
     loose = [f"{i + 1}" for i, (a, b) in enumerate(model.subspaces_) if a < b]
     if not loose:

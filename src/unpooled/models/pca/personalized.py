@@ -272,7 +272,7 @@ class PersonalizedPCA(
         return Citation(
             f"Personalized principal component analysis found {self.n_components} "
             f"components that all silos share, and {self.n_own_components} further of "
-            f"each silo's own.",
+            f"each silo’s own.",
             (
                 "Shi N, Kontar RA. Personalized PCA: decoupling shared and unique "
                 "features. Journal of Machine Learning Research 2024; 25: 1-82.",

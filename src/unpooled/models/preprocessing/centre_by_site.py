@@ -1,4 +1,4 @@
-"""Centring by site: each silo subtracts the means of its own rows.
+"""Centring by site, where each silo subtracts the means of its own rows.
 
     round 1   each silo keeps its column means; nothing is sent
     transform x ↦ x - the silo's means, in each silo

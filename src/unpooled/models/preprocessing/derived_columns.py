@@ -1,4 +1,4 @@
-"""Columns made of others: logarithm, ratio, difference, interaction, a category's 0/1.
+"""Columns made of others, such as logarithms, ratios or interactions.
 
     view   silos <── which columns, and how ── each silo computes them of its own rows
 

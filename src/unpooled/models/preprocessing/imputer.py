@@ -1,4 +1,4 @@
-"""Imputation: missing cells are filled with a statistic of the column over all silos.
+"""Missing cells filled with a statistic of their column over all silos.
 
     round 1   silos ── the number of observed cells of each column ────────> counts
     mean

@@ -9,7 +9,11 @@ from unpooled.arrays import Array, Float
 from unpooled.models.description.histogram_results import bins_table
 from unpooled.models.description.quantiles_results import NOISY_QUANTILES
 from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit
-from unpooled.results.fitted_attributes import MOST_ACROSS, by_column
+from unpooled.results.fitted_attributes import (
+    MOST_ACROSS,
+    by_column,
+    without_rounding,
+)
 from unpooled.results.formats import counted, listed
 
 if TYPE_CHECKING:
@@ -281,7 +285,8 @@ def power_exhibits(model: "PowerTransformer", columns: Sequence[str]) -> list[Ex
     if lambdas is None:
         return []
     values: dict[Column, Any] = {
-        Column("Exponent", "number"): lambdas,
+        # A search that ends at 0 is wrong by rounding.
+        Column("Exponent", "number"): without_rounding(lambdas, 1.0),
         Column("Usual transform nearby"): [usual_transform(x) for x in lambdas],
     }
     text = _YEO_JOHNSON

@@ -91,6 +91,7 @@ class LeastSquares(RegressorMixin, FederatedEstimator):
     _computed = ("r2_", "rmse_", "r2_within_")
     _kept_by_silos = ("coef_",)
     _scored_by = ("r2", "neg_root_mean_squared_error")
+    _scored_by_columns = (*_scored_by, "neg_mean_squared_error")
     _estimates: ClassVar[Mapping[str, int | None]] = {"coef_": None, "intercept_": None}
     _steps = (*_MOMENTS, predicted_response, *_BY_SILOS, linear_columns)
     _exhibits = regression_exhibits
@@ -678,7 +679,7 @@ class Ridge(LeastSquares):
     Technometrics 12 (1970).
     """
 
-    _subject = "Ridge regression over all silos: least squares with a penalty"
+    _subject = "Ridge regression over all silos, least squares with a penalty"
 
     alpha: float = 1.0
     _: KW_ONLY

@@ -204,7 +204,7 @@ class MetaAnalysis(FederatedEstimator):
 
     def _citation(self) -> Citation:
         return Citation(
-            "For comparison, each silo's own regression was combined by inverse "
+            "For comparison, each silo’s own regression was combined by inverse "
             "variances, with a random effect of the silos (DerSimonian and Laird) and "
             "with the intervals of Hartung and Knapp.",
             (

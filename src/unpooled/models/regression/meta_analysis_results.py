@@ -14,7 +14,7 @@ from unpooled.results.plots.forest import MOST_TERMS, forests
 if TYPE_CHECKING:
     from unpooled.models.regression.meta_analysis import MetaAnalysis
 
-# Normal quantile of 95 % intervals of the silos' own estimates.
+# Normal quantile of 95 % intervals of the silos’ own estimates.
 _REACH = 1.959963984540054
 _NAMES = {
     "pooled": "pooled rows",
@@ -37,11 +37,12 @@ def meta_analysis_exhibits(
     ]
     text = (
         f"Coefficients of the regression of {model.response_} on the pooled rows, "
-        f"beside those that the {int(model.fitted_.sum())} silos' own regressions give "
+        f"beside those that the {int(model.fitted_.sum())} silos’ own regressions give "
         f"when they are combined by inverse variances: with one effect for all "
         f"(fixed), and with effects that vary between silos with variance τ² "
-        f"(DerSimonian and Laird). I² is the share of the estimates' variation that is "
-        f"not of their own variances, p that of Cochran's Q."
+        f"(DerSimonian and Laird). Brackets and lines are 95 % confidence intervals. "
+        f"I² is the share of the estimates’ variation that sampling error does not "
+        f"explain, the p-value that of Cochran’s Q: whether silos differ at all."
     )
     if left_out:
         text += (
@@ -54,7 +55,7 @@ def meta_analysis_exhibits(
     return [
         Exhibit(
             "Pooled rows and meta-analysis",
-            text.replace("'", "’"),
+            text,
             [_shown(model), _combined(model), _sites(model)],
             _picture(model),
         )
@@ -106,7 +107,7 @@ def _variation(model: "MetaAnalysis") -> dict[Column, Array]:
     """Return the columns on how much the silos' estimates vary."""
     return {
         Column("I²", "share", "i2"): model.i2_,
-        Column("p", "p-value", "q_p_value"): model.q_p_value_,
+        Column("p-value", "p-value", "q_p_value"): model.q_p_value_,
     }
 
 

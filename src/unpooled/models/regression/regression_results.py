@@ -79,9 +79,9 @@ def _coefficients(model: Any) -> Exhibit:
         cells |= {
             Column("Standard error", "number"): se.ravel(),
             Column(statistic, "number", "statistic"): statistics.ravel(),
-            Column("p", "p-value"): p.ravel(),
+            Column("p-value", "p-value", "p"): p.ravel(),
             Column("95 % from", "number", "low"): (values - half).ravel(),
-            Column("to", "number", "high"): (values + half).ravel(),
+            Column("95 % to", "number", "high"): (values + half).ravel(),
         }
     without_ratio = {c: own for c, own in cells.items() if several or c.key != "class"}
     if ratio := _ratio(model):
@@ -137,10 +137,11 @@ def _ratios(
             Column("Column"): [names[j] for j in some],
             Column(ratio, "ratio", "ratio"): _exponential(values)[some],
             Column("95 % from", "ratio", "low"): _exponential(values - half)[some],
-            Column("to", "ratio", "high"): _exponential(values + half)[some],
+            Column("95 % to", "ratio", "high"): _exponential(values + half)[some],
         },
         caption=f"{ratio}{of} for one unit of the column",
-        note="Where a StandardScaler came before, a unit is one standard deviation.",
+        note="A unit is the column’s as the model read it: after a StandardScaler one "
+        "standard deviation.",
         items="ratios",
     )
 
@@ -163,10 +164,10 @@ def _against_reference(model: Any) -> Table:
             Column("Column"): np.tile(names, len(classes)),
             Column("Coefficient", "number"): found["coefficient"],
             Column("Standard error", "number"): found["standard_error"],
-            Column("p", "p-value"): found["p"],
+            Column("p-value", "p-value", "p"): found["p"],
             Column("Odds ratio", "ratio"): _exponential(found["coefficient"]),
             Column("95 % from", "ratio", "low"): _exponential(found["low"]),
-            Column("to", "ratio", "high"): _exponential(found["high"]),
+            Column("95 % to", "ratio", "high"): _exponential(found["high"]),
         },
         caption=f"Coefficients and odds ratios against the class {against!r}",
         items="coefficients",
@@ -341,6 +342,8 @@ def _goodness(model: Any) -> Exhibit:
         note = f"The F test, that all coefficients are 0, has p {_compared_p(tested)}."
         tables = table.excerpt(rows=others, note=note)
     text = "On the rows of the fit, which flatters every model; judge it on new rows."
+    if "coef_" not in fitted and "response_" in fitted:
+        text = f"The response is {model.response_}. {text}"
     if "null_deviance_" in fitted and model.null_deviance_ > 0:
         share = 1.0 - model.deviance_ / model.null_deviance_
         text += f" The predictors explain {per_cent(share)} of the deviance"

@@ -33,9 +33,9 @@ _FEW = 6  # responses that a sentence names
 _MOST_RESPONSES = 4  # whose coefficients are drawn side by side
 _TITLE = 12  # letters of a response above its panel
 _EIGENVALUES = {
-    "maxvar": "An eigenvalue is the number of parties where all their scores are the "
+    "maxvar": "An eigenvalue is the number of silos where all their scores are the "
     "same, and 1 where they are uncorrelated (without a regularisation)",
-    "sumcor": "An eigenvalue is the sum of the covariances between the parties’ "
+    "sumcor": "An eigenvalue is the sum of the covariances between the silos’ "
     "scores, whose variances, regularisation included, add up to 1",
 }
 
@@ -143,9 +143,9 @@ def _scores(model: Any) -> Exhibit:
         x, y = model.x_explained_variance_ratio_, model.y_explained_variance_ratio_
         cells |= {
             Column("Share of predictors", "share", "x_share"): x,
-            Column("Cumulative", "share", "x_cumulative"): np.cumsum(x),
+            Column("Cumulative, predictors", "share", "x_cumulative"): np.cumsum(x),
             Column("Share of responses", "share", "y_share"): y,
-            Column("Cumulative", "share", "y_cumulative"): np.cumsum(y),
+            Column("Cumulative, responses", "share", "y_cumulative"): np.cumsum(y),
         }
         text += (
             " Shares are those of the variance of the predictors and of the responses "
@@ -336,7 +336,7 @@ def _one_shot(model: "CCA") -> list[Exhibit]:
 
 def _generalised(model: "CCA") -> Exhibit:
     text = (
-        f"How strongly the scores of all parties are correlated with each other. "
+        f"How strongly the scores of all silos are correlated with each other. "
         f"{_EIGENVALUES[model.criterion]}."
     )
     table = Table.of(

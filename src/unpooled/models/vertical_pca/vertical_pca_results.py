@@ -51,8 +51,8 @@ def vertical_pca_exhibits(
     if exact is None:
         text += (
             "How far it is from them is not known: neither they nor the total variance "
-            "were opened. PCA gives them exactly on the same silos; as a later step of "
-            "the same study it is compared here."
+            "were opened. PCA gives them exactly on the same silos: with a PCA as a "
+            "later step of the study, the two are compared here."
         )
     else:
         k = min(len(variance), len(exact.explained_variance_))

@@ -1,4 +1,4 @@
-"""VFedAKPCA as published: the silos' own kernel directions, merged once.
+"""Kernel directions of the silos, merged once, as published.
 
     each silo   K_i(x, y) of its own columns, double-centred; top eigenpair (α_i, a_i)
     merge       u = Σ w_i a_i                                                    (13)

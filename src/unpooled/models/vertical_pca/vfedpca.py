@@ -1,4 +1,4 @@
-"""VFedPCA as published: the silos' own principal directions, merged over rounds.
+"""Principal directions of the silos, merged over rounds, as published.
 
     each silo   A_i = X_i X_iᵀ / p_i, applied, never formed
                 a ← A_i a / ‖A_i a‖, L times;  α_i = aᵀ A_i a                (5), (6)

@@ -41,9 +41,10 @@ def silos(facts: Facts) -> Table:
         "silos",
         (Column("Silo"), *(Column(head, "count") for head in counts)),
         rows,
-        f"Arrays only, without the messages around them. {numbers:,.0f} numbers "
-        f"were opened that max_released_share counts, and {people:,} in arrays with "
-        f"entries for single people.",
+        f"Arrays only, without the messages around them. Of what was opened, "
+        f"{numbers:,.0f} numbers count towards the limit of each silo’s rule "
+        f"max_released_share, and {people:,} numbers are in arrays with entries for "
+        f"single people.",
         most=None,
     )
 
@@ -66,7 +67,7 @@ def seals(facts: Facts) -> Table:
         ),
         rows,
         "How many lines of the ledger each silo signed, with which key, and the "
-        "version of the library that it ran, with a digest of the library's source.",
+        "version of the library that it ran, with a digest of the library’s source.",
         most=None,
     )
 

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from unpooled.arrays import Array, Float
+from unpooled.results.formats import plain_number
 from unpooled.results.plots.drawing import (
     ACCENT,
     INK,
+    PAPER,
     SECOND,
     WIDTH,
     blank,
@@ -115,11 +117,14 @@ def draw_shares(
     if reference is not None:
         top = max(top, 100 * float(reference.max()))
         look = {"color": SECOND, "linewidth": 1.5, "linestyle": (0, (4, 2))}
+        # On bars too, whose colour is as light as the line's on a dark page.
+        halo = {"color": PAPER, "linewidth": 4.0, "solid_capstyle": "butt"}
+        axes.plot(place, 100 * reference, **halo)
         axes.plot(place, 100 * reference, label=name, **look)
         axes.legend(frameon=False, labelcolor=SECOND, loc="upper right")
     axes.set_ylim(0, 1.16 * (top or 1.0))
     _per_cent_ticks(axes)
-    axes.set_title("share of variance", loc="left", color=INK, pad=8)
+    _name_heights(axes, "share of variance")
     if count <= _MOST_NAMED:
         # Below the bars, where no line crosses the numbers.
         shown = [f"{i}\n{x:.0f} %" for i, x in enumerate(100 * shares, 1)]
@@ -140,7 +145,7 @@ def draw_cumulative(
     _count_components(axes, count, "component")
     axes.set_ylim(0, 106)
     axes.set_yticks([0, 50, 100], ["0 %", "50 %", "100 %"])
-    axes.set_title("cumulative share", loc="left", color=INK, pad=8)
+    _name_heights(axes, "cumulative share")
     last = cumulative[kept - 1]
     # Below the line, which rises; above it where the axis is near.
     below = last > _LOW
@@ -154,13 +159,14 @@ def draw_cumulative(
 
 def eigenvalues(shares: Float[Array, " k"]) -> "Figure":
     """Draw eigenvalues as bars, in shares of the first."""
-    figure, axes = drawing(height=200, left=44, right=8, top=10, bottom=42)
+    figure, axes = drawing(height=216, left=44, right=8, top=26, bottom=42)
     _upright(axes, 100 * shares, "component")
+    _name_heights(axes, "share of the first")
     _per_cent_scale(axes)
     return figure
 
 
-def numbers(values: Float[Array, " k"], label: str) -> "Figure":
+def numbers(values: Float[Array, " k"], label: str, heights: str) -> "Figure":
     """Draw numbers of either sign as bars on a scale of their own.
 
     Parameters
@@ -169,9 +175,12 @@ def numbers(values: Float[Array, " k"], label: str) -> "Figure":
         Heights of the bars.
     label : str
         What they are numbered as.
+    heights : str
+        What the numbers are.
     """
-    figure, axes = drawing(height=200, left=58, right=8, top=10, bottom=42)
+    figure, axes = drawing(height=216, left=58, right=8, top=26, bottom=42)
     _upright(axes, values, label)
+    _name_heights(axes, heights)
     axes.axhline(0.0, color=INK, linewidth=0.8, alpha=0.55)
     low, high = float(values.min(initial=0.0)), float(values.max(initial=0.0))
     room = 0.06 * (high - low or 1.0)
@@ -181,8 +190,9 @@ def numbers(values: Float[Array, " k"], label: str) -> "Figure":
 
 def correlations(values: Float[Array, " k"]) -> "Figure":
     """Draw correlations of scores as bars from 0 to 1."""
-    figure, axes = drawing(height=220, left=44, right=8, top=10, bottom=42)
+    figure, axes = drawing(height=236, left=44, right=8, top=26, bottom=42)
     _upright(axes, values, "pair")
+    _name_heights(axes, "correlation")
     axes.set_ylim(0, 1.04)
     axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", ".25", ".5", ".75", "1"])
     return figure
@@ -380,6 +390,7 @@ def objective(values: Float[Array, " t"]) -> "Figure":
     if steep:
         axes.set_yscale("log")
         axes.minorticks_off()
+    axes.yaxis.set_major_formatter(lambda v, _: plain_number(v))
     axes.grid(axis="y", color=INK, alpha=0.13, linewidth=0.8)
     axes.set_xlabel("iteration", color=INK, labelpad=6)
     axes.set_ylabel("objective" + ", logarithmic" * steep, color=INK)
@@ -419,6 +430,10 @@ def _count_components(axes: "Axes", k: int, label: str) -> None:
     axes.set_axisbelow(True)
     axes.grid(axis="y", color=INK, alpha=0.13, linewidth=0.8)
     axes.set_xlabel(label, color=INK, labelpad=6)
+
+
+def _name_heights(axes: "Axes", what: str) -> None:
+    axes.set_title(what, loc="left", color=INK, pad=8)
 
 
 def _per_cent_ticks(axes: "Axes") -> None:

@@ -15,9 +15,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Names of colours: what they look like is set where a picture is written.
-INK, ACCENT, SECOND = "unpooled:ink", "unpooled:accent", "unpooled:second"
+INK, PAPER = "unpooled:ink", "unpooled:paper"
+ACCENT, SECOND = "unpooled:accent", "unpooled:second"
 ON_WHITE: Mapping[str, str] = {
     INK: "#1d2329",
+    # Not the white of matplotlib’s own ground, which pages leave out.
+    PAPER: "#fefefe",
     ACCENT: "#1f6287",
     SECOND: "#b4552d",
     "unpooled:third": "#3c7a3b",
@@ -26,7 +29,7 @@ ON_WHITE: Mapping[str, str] = {
     "unpooled:sixth": "#b02e6e",
 }
 # Of classes that are drawn in one picture, in this order.
-OF_CLASSES = tuple(name for name in ON_WHITE if name != INK)
+OF_CLASSES = tuple(name for name in ON_WHITE if name not in (INK, PAPER))
 # Natural width in CSS pixels: the page scales pictures to between 0.8 and 1.3 of it, so
 # that type is legible on a telephone and not coarse on a desk.
 WIDTH = 420

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from unpooled.arrays import Array, Bool, Float
 from unpooled.results.plots.drawing import (
     ACCENT,
@@ -56,6 +58,10 @@ def draw_forest(axes: "Axes", term: str, lines: Lines) -> None:
         axes.plot([theta], [place], mark, color=colour, markersize=5.5)
     axes.axvline(0.0, color=INK, linewidth=0.8, alpha=0.55)
     axes.axvline(float(estimates[-1, 0]), color=SECOND, linewidth=0.8, ls=":")
+    # Beyond the ends, so that no interval looks cut off.
+    low, high = min(0.0, np.nanmin(estimates)), max(0.0, np.nanmax(estimates))
+    room = 0.04 * (high - low or 1.0)
+    axes.set_xlim(low - room, high + room)
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.set_yticks(
         range(len(names)), [short(name, 24) for name in names], parse_math=False

@@ -140,8 +140,11 @@ def name_cells(
 
 
 def _in_cell(value: float, largest: float) -> str:
-    """Return a number as short as it can be: two places, no zero before the point."""
-    if largest > 1.0 + 1e-9:
+    """Return a number as short as it can be: two places, no zero before the point.
+
+    Loadings of correlated factors may lie a little above 1.
+    """
+    if largest >= 10.0:
         return number(value)
     text = f"{value:.2f}"
     if text in ("-0.00", "0.00"):

@@ -91,7 +91,7 @@ def draw_histogram(
         unknown = 0.5 * top, np.diff(ends)[hidden]
         axes.bar(
             ends[:-1][hidden], *unknown, align="edge",
-            color=INK, alpha=0.16, linewidth=0,
+            color=INK, alpha=0.35, linewidth=0,
         )  # fmt: skip
     axes.set_xlim(ends[0], ends[-1])
     axes.set_ylim(0, 1.06 * top)

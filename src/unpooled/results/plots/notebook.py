@@ -7,7 +7,7 @@ from markupsafe import Markup, escape
 
 from unpooled.results.exhibits import Table
 from unpooled.results.formats import clean
-from unpooled.results.plots.drawing import OF_CLASSES, ON_WHITE, page_variable
+from unpooled.results.plots.drawing import ON_WHITE, page_variable
 from unpooled.results.plots.svg import svg
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _numbers = itertools.count(1)
 
 def html(summary: "Summary") -> str:
     """Return a summary as HTML; names from outside are escaped."""
-    colours = "; ".join(f"{page_variable(n)}: {ON_WHITE[n]}" for n in OF_CLASSES)
+    colours = "; ".join(f"{page_variable(n)}: {ON_WHITE[n]}" for n in ON_WHITE)
     parts = [Markup("<h3>{}</h3>").format(clean(summary.title))]
     for exhibit in summary.exhibits:
         parts.append(Markup("<h4>{}</h4>").format(clean(exhibit.heading)))

@@ -10,11 +10,12 @@ from markupsafe import Markup
 
 from unpooled.results.exhibits import Picture
 from unpooled.results.formats import clean
-from unpooled.results.plots.drawing import INK, OF_CLASSES, ON_WHITE, page_variable
+from unpooled.results.plots.drawing import INK, ON_WHITE, page_variable
 from unpooled.results.plots.drawn import drawn
 
-_COLOURS = {ON_WHITE[INK]: "currentColor"} | {
-    ON_WHITE[name]: f"var({page_variable(name)})" for name in OF_CLASSES
+_COLOURS = {
+    colour: "currentColor" if name == INK else f"var({page_variable(name)})"
+    for name, colour in ON_WHITE.items()
 }
 
 
