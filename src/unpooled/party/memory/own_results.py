@@ -109,10 +109,11 @@ def _categories(
     names = {**getattr(table, "dictionary", {}), MISSING: "(missing)"}
     names[OTHER] = "(infrequent, and others)"
     found = [
-        [column, names[code], *map(int, counts)]
+        # Other names than the table's are those that a study filled missing cells with.
+        [column, names.get(code, "(filled in)"), *map(int, counts)]
         for column, own in zip(columns, np.moveaxis(groups, 1, 0), strict=True)
         for code, *counts in own.tolist()
-        if code in names
+        if code in names or code >= 0
     ]
     by_class = [f"class_{k}" for k in range(1, groups.shape[2] - 2)]
     return [["column", "category", "number", "rows", *by_class], *found]
