@@ -268,6 +268,10 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "the label has too many distinct values, or too long ones, for class names",
             "Choose another label, or recode it in the silo's source.",
         ),
+        "labels_differ": (
+            "silos that have the label name different classes for the same people",
+            "Leave the label to one silo, or make the silos' labels equal.",
+        ),
         "response_values": (
             "the response has values that the model's family does not allow",
             "Choose another family, or recode the column in the silo's source.",
@@ -472,6 +476,7 @@ DATA_RULES: Mapping[str, str] = MappingProxyType(
         "missing_labels": "selection",
         "constant_columns": "view",
         "label_values": "selection",
+        "labels_differ": "request",
         "response_values": "request",
         "own_intercept": "request",
         "few_clusters": "request",

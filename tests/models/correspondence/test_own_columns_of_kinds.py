@@ -81,8 +81,10 @@ def test_famd_is_that_of_rows(follow, prince):
     both = np.vstack([theirs.correlations_, theirs.category_coordinates_])[place]
     assert_allclose(ours.correlations_ * sign, both[:2], atol=ATOL)
     assert_allclose(ours.category_coordinates_ * sign, both[2:], atol=ATOL)
-    assert_allclose(ours.cos2_[:2], theirs.cos2_[:2], atol=ATOL)
-    assert np.isnan(ours.cos2_[2:]).all()
+    assert_allclose(ours.cos2_, theirs.cos2_[place], atol=ATOL)
+    # All of its components together show a category, and a number, whole.
+    every = up.FAMD(len(ours.variables_) - len(CODED)).fit(federation)
+    assert_allclose(every.cos2_.sum(axis=1), 1.0, atol=ATOL)
     twin = prince.FAMD(n_components=3, engine="scipy").fit(ROWS)
     assert_allclose(ours.eigenvalues_, twin.eigenvalues_, atol=ATOL)
 

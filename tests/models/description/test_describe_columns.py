@@ -63,10 +63,12 @@ def test_silos_that_do_not_allow_it_show_nothing(parts):
         up.Describe(min_rows_per_class=2).fit(federation_of(parts, policy=SHOWS))
 
 
-@pytest.mark.parametrize("options", [{"by": "a"}, {"per_silo": True}], ids=str)
+@pytest.mark.parametrize("options", [{"per_silo": True}, {"categorical": ["a"]}])
 def test_what_is_for_rows_is_named(parts, options):
-    with pytest.raises(DataError, match="Leave by, per_silo and categorical out"):
+    with pytest.raises(DataError, match="Leave per_silo and categorical out"):
         up.Describe(**options).fit(federation_of(parts))
+    with pytest.raises(DataError, match="'a' is not the label"):
+        up.Describe("a").fit(federation_of(parts))
 
 
 def test_columns_of_text_are_counted_for_the_silo_alone(parts, tmp_path):

@@ -13,8 +13,10 @@ from numpy.testing import assert_allclose
 from sklearn.compose import make_column_transformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
+from typer.testing import CliRunner
 
 import unpooled as up
+from unpooled.cli import app
 from unpooled.data.categories import category_code
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.models.preprocessing.own_categories import (
@@ -109,6 +111,57 @@ def test_components_are_those_of_encoded_pooled_columns(parts, drop, follow):
     # New people are encoded by what the silos kept: here the same ones.
     later = ours.transform(federation_of(parts))
     assert_allclose(later, scores, atol=1e-8)
+
+
+@pytest.mark.parametrize("follow", [False, True])
+@pytest.mark.parametrize("min_frequency", [5, 20])
+@pytest.mark.parametrize("unknown", ["ignore", "infrequent_if_exist", "error"])
+def test_names_that_nobody_had_are_encoded_as_by_scikit_learn(
+    parts, unknown, min_frequency, follow
+):
+    """Moon and mars are infrequent, "pluto" is new; every cell has a name here."""
+    bank = parts["bank"].assign(site=parts["bank"]["site"].fillna("x"), bmi=20.0)
+    bank["bmi"] = parts["tax"]["marker"] ** 2
+    parts = {**parts, "bank": bank}
+    later = {
+        **parts,
+        "bank": bank.assign(site=bank["site"].where(np.arange(N) % 5 > 0, "pluto")),
+        "shop": parts["shop"].assign(blood=parts["shop"]["blood"].replace("0", "AB")),
+    }
+    options = {"handle_unknown": unknown, "min_frequency": min_frequency}
+    federation = federation_of(parts, policy=up.Policy.open(), follow=follow)
+    encoder = up.OneHotEncoder(**options).fit(federation)
+    again = federation_of(later, policy=up.Policy.open())
+    described = up.Describe().fit(encoder.transform(again))
+
+    # In silos an error would tell that there is such a name.
+    twin = one_hot_twin(**options)
+    twin.set_params(handle_unknown="ignore" if unknown == "error" else unknown)
+    wanted = twin.fit(whole(parts)[TEXTS]).transform(whole(later)[TEXTS])
+    names = [name for name in described.columns_ if name not in NUMBERS]
+    places = [described.columns_.index(name) for name in names]
+    assert_allclose(described.mean_[0, places], wanted.mean(axis=0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("follow", [False, True])
+@pytest.mark.parametrize("fill_value", [None, 7])
+def test_a_constant_fills_text_and_numbers(parts, fill_value, follow):
+    federation = federation_of(parts, follow=follow)
+    imputer = up.SimpleImputer("constant", fill_value=fill_value)
+    ours = make_pipeline(imputer, up.OneHotEncoder(), up.StandardScaler(), up.PCA(3))
+    assert not up.plan(ours, federation).refusals
+    ours.fit(federation)
+
+    rows = whole(parts).fillna(
+        {"site": "missing_value" if fill_value is None else "7", "bmi": fill_value or 0}
+    )
+    both = make_column_transformer((one_hot_twin(), TEXTS), remainder="passthrough")
+    assert_same_components(ours[-1], scaled(both.fit_transform(rows)))
+    known = dict(zip(federation.feature_names, imputer.statistics_, strict=True))
+    assert known["bmi"] == (fill_value or 0)
+    assert known["site"] == ("missing_value" if fill_value is None else "7")
+    assert {line.visibility for line in federation.ledger} >= {"kept"}
+    assert "imputer.own_constants" in {line.step for line in federation.ledger}
 
 
 @pytest.mark.parametrize("follow", [False, True])
@@ -383,8 +436,6 @@ def test_a_silo_refuses_categories_of_few_people(parts):
 
 def test_what_is_for_rows_is_refused(parts):
     federation = federation_of(parts)
-    with pytest.raises(DataError, match="leave out handle_unknown"):
-        up.OneHotEncoder(handle_unknown="ignore").fit(federation)
     train, _ = federation.train_test_split(random_state=0)
     with pytest.raises(DataError, match="Encode before folds"):
         up.OneHotEncoder().fit(train)
@@ -392,8 +443,8 @@ def test_what_is_for_rows_is_refused(parts):
         up.PCA(2).fit(federation)
     with pytest.raises(DataError, match="which have no mean"):
         up.SimpleImputer().fit(federation)
-    with pytest.raises(DataError, match="Encode columns of categories first"):
-        up.SimpleImputer("constant").fit(federation)
+    with pytest.raises(DataError, match="cannot be cast to a finite number"):
+        up.SimpleImputer("constant", fill_value="none").fit(federation)
     both = up.make_column_transformer((up.OneHotEncoder(), "categorical"))
     with pytest.raises(DataError, match="models stand one after the other"):
         both.fit(federation)
@@ -442,3 +493,25 @@ def first_dropped(part):
     named = part[texts].replace({"moon": "~~", "mars": "~~", None: "~"})
     dummies = pd.get_dummies(named, drop_first=True, dtype=float)
     return np.column_stack([part.drop(columns=texts).to_numpy(float), dummies])
+
+
+def test_a_study_fills_text_and_ignores_unknown_names(parts, tmp_path):
+    out, study = tmp_path / "run", tmp_path / "study.toml"
+    text = '[study]\nname = "own"\npartition = "columns"\naligned = true\n'
+    text += f"categorical = {TEXTS}\n[policy]\nallow_row_level = true\n"
+    text += '[[steps]]\nmodel = "SimpleImputer"\nstrategy = "constant"\n'
+    text += '[[steps]]\nmodel = "OneHotEncoder"\nhandle_unknown = "ignore"\n'
+    text += '[[steps]]\nmodel = "PCA"\nn_components = 2\n'
+    for name, part in parts.items():
+        part.to_csv(tmp_path / f"{name}.csv", index=False)
+        text += f'[parties.{name}]\nsource = "{name}.csv"\n'
+    study.write_text(text)
+    commands = (["plan", study], ["run", study, "--out", out], ["resume", out])
+    for command in (*commands, ["report", out]):
+        done = CliRunner().invoke(app, [str(part) for part in command])
+        assert done.exit_code == 0, done.output
+        assert not done.stderr
+    (path,) = (out / "silos" / "bank").rglob("one_hot_encoder_categories.csv")
+    rows = csv.DictReader(path.read_text("utf-8").splitlines())
+    found = {row["category"]: int(row["rows"]) for row in rows}
+    assert found["(filled in)"] == parts["bank"]["site"].isna().sum()

@@ -107,8 +107,9 @@ class FAMD(MultipleFactors):
     must allow (`allow_row_level`). Silos keep the coordinates of their own columns;
     reading `category_coordinates_`, `correlations_`, `contributions_` or `cos2_` asks
     them to disclose these, which every silo must allow (`allow_disclosed`). `mean_` and
-    `weights_` are not shown, and `cos2_` is NaN for categories. In each component the
-    score of largest magnitude is positive.
+    `weights_` are not shown. For the distances of categories the silos receive people's
+    coordinates along all components, and not along those alone that are asked for. In
+    each component the score of largest magnitude is positive.
 
     The sign of a component is chosen so that the largest weight is positive. Standard
     deviations have the denominator N.
@@ -199,8 +200,6 @@ class FAMD(MultipleFactors):
         self.category_coordinates_ = coordinates[p:]
         self.contributions_ = shown["contributions"][order]
         self.cos2_ = shown["cos2"][order]
-        # These take products with the columns of other silos.
-        self.cos2_[p:] = np.nan
 
     def transform(self, X: Any) -> Any:
         """Return the coordinates of rows on the components.

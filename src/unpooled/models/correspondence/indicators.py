@@ -172,13 +172,16 @@ class MultipleFactors(
             n_coded=n_coded,
             total=rank / n_coded,
         )
-        λ, U = inertia(C, self.n_components, min(rank, N - 1))
+        most = min(rank, N - 1)
+        k = _n_components(self.n_components, most)
+        λ, U = leading_eigenpairs(C, most, k if alone else most)
         self.n_samples_, self.kept_ = N, encoded.kept_here
-        self._set_inertia(C, λ[: U.shape[1]])
+        self._set_inertia(C, λ[:k])
         encoded.keep(
             own_columns.own_coordinates,
             U=U,
-            inertia=self.eigenvalues_,
+            inertia=λ[: U.shape[1]],
+            n_components=k,
             n_coded=n_coded,
         )
         return λ
@@ -237,6 +240,9 @@ def inertia(
     most : int
         The largest rank of C.
     """
+    return leading_eigenpairs(C, most, _n_components(n_components, most))
+
+
+def _n_components(n_components: Any, most: int) -> int:
     why = ", the number of independent columns and categories"
-    k = whole_number("n_components", n_components, most=most, why=why)
-    return leading_eigenpairs(C, most, k)
+    return whole_number("n_components", n_components, most=most, why=why)

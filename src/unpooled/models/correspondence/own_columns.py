@@ -5,7 +5,8 @@
                  the roots of their shares, about their means
     round 4      silos ── Z_i Z_iᵀ, N (N + 1) / 2 numbers ──> G = Σ = N U Λ Uᵀ
     each silo <── U, Λ ── keeps the coordinates of its own columns and categories, of
-                 Z_iᵀ U / sqrt(N)
+                 Z_iᵀ U / sqrt(N); in FAMD of all components, which tell how far its
+                 categories lie off
     new rows     silos ── Z_i times its own weights ──> their coordinates
 
 As of PCA, a Gram matrix is about people: its entries determine all rows up to a
@@ -73,8 +74,9 @@ def weighted_gram(kept: Any, *, squares: float) -> dict[str, Any]:
 @kept(
     by="party",
     takes={
-        "U": public("N k", "directions over people, found from their Gram matrix"),
-        "inertia": public("k", "the variance of people's coordinates along each"),
+        "U": public("N r", "directions over people, found from their Gram matrix"),
+        "inertia": public("r", "the variance of people's coordinates along each"),
+        "n_components": "size k",
     },
     coordinates=stays(
         "p k",
@@ -86,9 +88,18 @@ def weighted_gram(kept: Any, *, squares: float) -> dict[str, Any]:
     loadings=stays("p k", meaning="the loadings of the silo's columns and indicators"),
 )
 def own_coordinates(
-    kept: Any, *, U: Float[Array, "N k"], inertia: Float[Array, " k"], n_coded: int
+    kept: Any,
+    *,
+    U: Float[Array, "N r"],
+    inertia: Float[Array, " r"],
+    n_components: int,
+    n_coded: int,
 ) -> dict[str, Any]:
-    """Keep the coordinates of the silo's own numbers and categories."""
+    """Keep the coordinates of the silo's own numbers and categories.
+
+    In FAMD `U` has all directions that there are: how far the barycentre of a category
+    lies off is told by all of its coordinates.
+    """
     roots = np.sqrt(inertia)
     directions = np.where(roots > 0, roots * np.sqrt(len(U)), np.inf)
     V = kept["rows"].T @ U / directions
@@ -101,14 +112,12 @@ def own_coordinates(
     # A category of all people is in the centre, where every cosine is 0.
     far = np.where(p < 1.0, (1.0 - p) / np.where(p > 0, p, 1.0), np.inf)
     if n_coded == 1:
-        # How far a barycentre lies off takes products with the other silos' columns.
-        far[:] = np.nan
-    return {
-        "coordinates": coordinates,
-        "contributions": V**2,
-        "cos2": coordinates**2 / np.where(coded, far, 1.0),
-        "loadings": V,
-    }
+        far = np.sum(coordinates**2, axis=1, keepdims=True)
+        far = np.where(far > 0, far, np.inf)
+    cos2 = coordinates**2 / np.where(coded, far, 1.0)
+    found = {"coordinates": coordinates, "contributions": V**2, "cos2": cos2}
+    found["loadings"] = V
+    return {name: array[:, :n_components] for name, array in found.items()}
 
 
 @disclosed(
@@ -120,14 +129,14 @@ def own_coordinates(
         "of its categories",
     ),
     contributions=release("p k", meaning="their shares in each component"),
-    cos2=release("p k", meaning="how much of each the component shows, or 0"),
+    cos2=release("p k", meaning="how much of each the component shows"),
 )
 def shown_coordinates(kept: Any, *, inertia: Float[Array, " k"]) -> dict[str, Any]:
     """Disclose the coordinates of the silo's own numbers and categories."""
     return {
         "coordinates": kept["coordinates"],
         "contributions": kept["contributions"],
-        "cos2": np.nan_to_num(kept["cos2"]),
+        "cos2": kept["cos2"],
     }
 
 

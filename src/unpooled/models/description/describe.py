@@ -28,13 +28,14 @@ from sklearn.utils.validation import check_is_fitted
 from unpooled.arrays import Array, Bool, Float, Int, Shaped
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.linalg.moments import observed_sums, squared_deviations
-from unpooled.models.base import FederatedEstimator
+from unpooled.linalg.moments import squared_deviations
+from unpooled.models.base import FederatedEstimator, check_all_rows
 from unpooled.models.description import (
     by_silo,
     by_silo_and_class,
     column_quantiles,
     frequent_names,
+    own_classes,
     own_columns,
 )
 from unpooled.models.description.class_comparison import ClassTable
@@ -62,8 +63,10 @@ from unpooled.models.description.shown_table import (
     WITHHELD,
     Table,
     Totals,
+    group_sums,
     known_codes,
     places_of,
+    rows_of_codes,
     shown_columns,
 )
 from unpooled.models.discriminant.classes import (
@@ -84,6 +87,10 @@ from unpooled.results.citations import Citation, interpolated
 
 # What is shown of a part of the rows, of an attribute each.
 _OF_PARTS = tuple(one.name for one in fields(ClassTable))
+_OF_FOLDS = (
+    "On a column partition each silo describes all rows by class: tables of a fold and "
+    "of all rows would give small counts back. Describe before folds."
+)
 # Bits of a number that says which of the codes are frequent.
 _HALF = 32
 
@@ -340,7 +347,8 @@ class Describe(FederatedEstimator):
     ----------
     by : str, optional
         The label, by whose classes columns are described; a study's label when
-        omitted, and no classes where there is none.
+        omitted, and no classes where there is none. On a column partition by classes
+        only where it is named, as all silos then learn everybody's class.
     categorical : sequence of str, optional
         Columns of numbers whose values are codes of categories, whole numbers from 0
         to 63. Codes that fewer than `min_rows_per_class` rows have, and other values,
@@ -371,6 +379,8 @@ class Describe(FederatedEstimator):
         Names of the classes, and "all" at the end.
     size_ : (g,) array
         Number of rows of each group.
+    classes_ : (c,) array
+        Only on a column partition, with `by`: the classes.
     n_, n_missing_ : (g, p) arrays
         Numbers of values and of missing cells; NaN where withheld.
     mean_, std_ : (g, p) arrays
@@ -386,7 +396,8 @@ class Describe(FederatedEstimator):
         Codes of the categories of each categorical column, of text the places of names;
         -1 at the end for all others.
     categories_ : list of list of str or int
-        Names of the categories of each categorical column; of numbers their codes.
+        Names of the categories of each categorical column; of numbers their codes. On a
+        column partition 1, 2, ... in place of names, in the order of text.
     category_counts_ : (g, s, v) array
         Numbers of rows; NaN where withheld.
     p_value_ : (p,) array
@@ -460,13 +471,25 @@ class Describe(FederatedEstimator):
     A silo answers for one `min_rows_per_class` in each version of its table: two tables
     that withhold different counts would give some of them back.
 
-    On a column partition nothing is released in the fit: each silo keeps the table of
-    its own columns, with exact quartiles, as its own results, and there the counts of
-    categories of columns of text, of which it shows nothing. `n_`, `n_missing_`,
-    `mean_` and `std_` are disclosed when they are read, where every silo allows it,
-    without the columns in which few cells are missing, few have a value, or few
-    different values are, one of them rare. Quartiles are cells of people, and no silo
-    shows them.
+    On a column partition nothing is released in the fit without `by`: each silo keeps
+    the table of its own columns, with exact quartiles, as its own results, and there
+    the counts of categories of columns of text, of which it shows nothing. `n_`,
+    `n_missing_`, `mean_` and `std_` are disclosed when they are read, where every silo
+    allows it, without the columns in which few cells are missing, few have a value, or
+    few different values are, one of them rare. Quartiles are cells of people, and no
+    silo shows them.
+
+    On a column partition with `by` names and sizes of the classes are released; and,
+    unless all silos have the label, to the silos alone everybody's class, which every
+    silo must allow (`allow_row_level`, and `allow_disclosed` between more than two). To
+    the coordinator this total is noise. Each silo keeps the table of its own columns by
+    class as its own results, with exact quartiles, counts of names of categories, and
+    tests. When they are read, where every silo allows it (`allow_disclosed`), it
+    discloses how many categories its columns have, and of its table, as on rows, what
+    is not withheld: missing cells, means, variances, and counts of categories, without
+    their names; nothing of a column of numbers with few different values, one of them
+    rare in a class. A silo answers for all rows or by class, by one label and for one
+    `min_rows_per_class` (`one_description`).
 
     With `per_silo` each silo discloses its own number of rows and, of each column in
     which it has no small count, missing cells, mean, variance and quartiles, or counts
@@ -491,9 +514,16 @@ class Describe(FederatedEstimator):
     _missing = True
     _reads_categories = True
     _partitions = ("rows", "columns")
-    _kept_by_silos = ("n_", "n_missing_", "mean_", "std_")
-    _steps = (local_names, frequent_names, by_silo, by_silo_and_class, own_columns)
+    _kept_by_silos = (
+        *("n_", "n_missing_", "mean_", "std_", "category_counts_"),
+        *("p_value_", "smd_"),
+    )
+    _steps = (
+        *(local_names, frequent_names, by_silo, by_silo_and_class),
+        *(own_columns, own_classes),
+    )
     groups_: list[str] = field(init=False)
+    classes_: Shaped[Array, " c"] = field(init=False)
     columns_: list[str] = field(init=False)
     categorical_: list[str] = field(init=False)
     size_: Float[Array, " g"] = field(init=False)
@@ -616,8 +646,7 @@ class Describe(FederatedEstimator):
         elif self.per_silo:
             own = units if self.quartiles else None
             self._describe_silos(federation, limited, places, own)
-        self.p_value_ = np.full(len(names), np.nan)
-        self.tests_ = [""] * len(names)
+        self._set_untested()
         if self.quartiles:
             searched = {
                 "count": sums["count"],
@@ -636,33 +665,65 @@ class Describe(FederatedEstimator):
 
     def _describe_own(self, federation: Federation, fewest: int, least: int) -> None:
         """Have each silo of a column partition describe its own columns."""
-        if self.by is not None or self.per_silo or len(self.categorical):
+        if self.per_silo or len(self.categorical):
             raise DataError(
-                "On a column partition each silo describes its own columns over all "
-                "rows, and columns of categories are named where they are opened. "
-                "Leave by, per_silo and categorical out."
+                "On a column partition each silo describes its own columns, and "
+                "columns of categories are named where they are opened. Leave per_silo "
+                "and categorical out."
             )
+        self.columns_ = list(federation.feature_names)
+        self.groups_, self.size_ = ["all"], np.array([float(federation.n_rows or 0)])
         # For the names that are described on rows, others and missing cells.
         most = frequent_names.MOST + 2
-        step = own_columns.own_description
-        federation.keep(step, fewest=fewest, least=least, most=most)
-        self.columns_ = list(federation.feature_names)
+        limits: dict[str, Any] = {"fewest": fewest, "least": least, "most": most}
+        if self.by is None:
+            federation.keep(own_columns.own_description, **limits)
+            return
+        check_label(federation, self.by)
+        check_all_rows(federation, _OF_FOLDS)
+        found = own_classes.keep_class_tables(federation, **limits)
+        self.classes_, self.size_ = found
+        self.groups_ = [*map(str, self.classes_.tolist()), "all"]
 
     def _gather(self, federation: Federation) -> None:
-        shown = federation.collect(own_columns.shown_description, kept_of=self.kept_)
-        parts = [shown[party] for party in federation.parties]
-        table = {
-            name: np.concatenate([part[name] for part in parts])[None]
-            for name in parts[0]
-        }
-        self.groups_, self.pairs_, self.categorical_ = ["all"], [], []
-        self.category_codes_, self.categories_ = _rows_of_codes([]), []
-        size = np.array([float(federation.n_rows or 0)])
+        # Silos that follow have no names of an earlier call, but for those of classes.
+        self.columns_ = list(federation.feature_names)
+        classes = [] if self.by is None else self.classes_.tolist()
+        self.groups_ = [*map(str, classes), "all"]
+        lines, counts = [0] * len(self.columns_), np.zeros((0, 1, 1))
+        if self.by is None:
+            shown = federation.collect(
+                own_columns.shown_description, kept_of=self.kept_
+            )
+            parts = [shown[party] for party in federation.parties]
+            table = {
+                name: np.concatenate([part[name] for part in parts])[None]
+                for name in parts[0]
+            }
+        else:
+            table, lines = own_classes.gathered_class_tables(
+                federation,
+                len(self.groups_),
+                kept_of=self.kept_,
+                fewest=self.min_rows_per_class,
+            )
+            counts = table.pop("counts")[np.flatnonzero(lines)]
+        self.categorical_ = [
+            name for name, n in zip(self.columns_, lines, strict=True) if n
+        ]
+        # The names stay in the silos: others see them numbered in their order.
+        self.category_codes_ = rows_of_codes([range(n - 1) for n in lines if n])
+        self.categories_ = [list(range(1, n)) for n in lines if n]
         places = places_of(self.category_codes_)
-        self._set_parts("", size, {**table, "shown_cells": np.zeros((1, 1))}, places)
-        p = len(self.columns_)
-        self.p_value_, self.tests_ = np.full(p, np.nan), [""] * p
-        self.smd_ = np.zeros((0, p))
+        counts = np.moveaxis(counts[:, : places.shape[1]], -1, 0)
+        shown_cells = counts[:, places] if self.categorical_ else np.zeros((1, 0))
+        shown_cells = np.broadcast_to(
+            shown_cells, (len(self.groups_), shown_cells.shape[1])
+        )
+        self._set_parts("", self.size_, {**table, "shown_cells": shown_cells}, places)
+        self._set_untested()
+        if not federation.coordinator.planned:
+            self._compare_classes()
 
     def _frequent(
         self,
@@ -695,9 +756,9 @@ class Describe(FederatedEstimator):
             )
             codes = _codes_of(found["frequent"])
         else:
-            codes = _rows_of_codes([range(len(own)) for own in named.values()])
+            codes = rows_of_codes([range(len(own)) for own in named.values()])
         if federation.coordinator.planned:
-            return _rows_of_codes([range(frequent_names.PLANNED)] * n_columns)
+            return rows_of_codes([range(frequent_names.PLANNED)] * n_columns)
         return codes
 
     def _classes(self, federation: Federation) -> tuple[dict[str, Any], list[str]]:
@@ -809,6 +870,11 @@ class Describe(FederatedEstimator):
         self.silo_mean_ = np.where(shows, of_silo, np.nan)
         self.silo_std_ = np.where(shows, np.sqrt(squares / (total - 1.0)), np.nan)
 
+    def _set_untested(self) -> None:
+        p = len(self.columns_)
+        self.p_value_, self.tests_ = np.full(p, np.nan), [""] * p
+        self.pairs_, self.smd_ = [], np.zeros((0, p))
+
     def _compare_classes(self) -> None:
         """Set tests and standardised differences, from what the table shows."""
         classes = self.groups_[:-1]
@@ -896,7 +962,7 @@ def describe(
     Parameters
     ----------
     federation : Federation
-        By rows; cells may be missing.
+        By rows, or by columns; cells may be missing.
     by : str, optional
         The federation's label, which is taken when omitted.
     categorical : sequence of str, optional
@@ -954,28 +1020,10 @@ def _rows_of(codes: Int[Array, " n"], classes: Int[Array, "c w"]) -> list[Any]:
 def _columns(
     X: Float[Array, "n p"], groups: Sequence[Any], categorical: Int[Array, " s"]
 ) -> dict[str, Any]:
-    if np.isinf(X).any():
-        raise DataError("Input X contains infinity.", rule="infinite_values")
-    sums = [observed_sums(X[rows]) for rows in groups]
-    cells = np.zeros((len(groups), len(categorical), CODES + 1))
-    for i, rows in enumerate(groups):
-        for k, j in enumerate(categorical.tolist()):
-            cells[i, k] = _counted(X[rows, j])
     return {
-        "rows": np.array([float(len(X[rows])) for rows in groups]),
-        "count": np.array([count for count, _ in sums]),
-        "total": np.array([total for _, total in sums]),
-        "cells": cells,
+        **group_sums(X, groups, categorical),
         "log_total": column_quantiles.log_sums(X)[1],
     }
-
-
-def _counted(x: Float[Array, " n"]) -> Float[Array, " m"]:
-    """Return how many values are each code, and how many none."""
-    x = x[~np.isnan(x)]
-    is_code = (x >= 0) & (x < CODES) & (x == np.floor(x))
-    codes = np.where(is_code, x, CODES).astype(np.int64)
-    return np.bincount(codes, minlength=CODES + 1).astype(float)
 
 
 def _squares(
@@ -995,15 +1043,7 @@ def _codes_of(digits: Float[Array, "s 2"]) -> Int[Array, "s v"]:
     """Return frequent codes of each column, with -1 for all others after them."""
     bits = (digits.astype(np.int64)[:, :, None] >> np.arange(_HALF)) & 1
     found = [np.flatnonzero(row).tolist() for row in bits.reshape(len(bits), -1)]
-    return _rows_of_codes(found)
-
-
-def _rows_of_codes(codes: Sequence[Sequence[int]]) -> Int[Array, "s v"]:
-    """Return the codes of each column in a row, filled up with -1, one at least."""
-    rows = np.full((len(codes), max(map(len, codes), default=0) + 1), -1)
-    for row, own in zip(rows, codes, strict=True):
-        row[: len(own)] = own
-    return rows
+    return rows_of_codes(found)
 
 
 def _category_counts(

@@ -70,6 +70,12 @@ def describe_exhibits(model: "Describe", columns: Sequence[str]) -> list[Exhibit
             if model.min_rows > 1
             else ""
         )
+    if "kept_" in vars(model) and model.categorical_:
+        text += (
+            " Names of categories stay in their silos: 1, 2, ... are the first, the "
+            "second, ... name of a column in the order of text, of those that enough "
+            "rows have."
+        )
     tables = [_printed(_Parts.of_groups(model), "table_1"), _long(model)]
     if model.per_silo == "classes":
         text += (

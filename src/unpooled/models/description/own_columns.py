@@ -26,21 +26,26 @@ from unpooled.models.preprocessing.agreed_categories import Categories
 from unpooled.models.preprocessing.own_categories import ABSENT, counted
 from unpooled.protocol.step import disclosed, kept, release, stays
 
-
-@kept(
-    by="party",
-    takes={"fewest": FEWEST, "least": LEAST, "most": "size v"},
-    n=stays("p", meaning="how many rows have a value in each of the silo's columns"),
-    missing=stays("p", meaning="how many rows have none"),
-    mean=stays("p", meaning="the mean of each of its columns"),
-    std=stays("p", meaning="the standard deviation of each"),
-    quartiles=stays("p 3", meaning="the quartiles of each"),
-    withheld=stays("p", meaning="1 for a column of which it shows nothing"),
-    category_counts=stays(
+# What a silo keeps of its own columns, over all rows.
+DESCRIPTION: Mapping[str, Any] = {
+    "n": stays("p", meaning="how many rows have a value in each of the silo's columns"),
+    "missing": stays("p", meaning="how many rows have none"),
+    "mean": stays("p", meaning="the mean of each of its columns"),
+    "std": stays("p", meaning="the standard deviation of each"),
+    "quartiles": stays("p 3", meaning="the quartiles of each"),
+    "withheld": stays("p", meaning="1 for a column of which it shows nothing"),
+    "category_counts": stays(
         "v p 3",
         meaning="the code of each frequent category of the silo's columns, its rank "
         "and its rows",
     ),
+}
+
+
+@kept(
+    by="party",
+    takes={"fewest": FEWEST, "least": LEAST, "most": "size v"},
+    **DESCRIPTION,
 )
 def own_description(
     cells: Float[Array, "N p"],
@@ -70,7 +75,7 @@ def own_description(
     categories = np.zeros((most, len(columns), 3))
     categories[..., 0] = ABSENT
     for j in np.flatnonzero(of_text):
-        own = _ranked(counted(cells[:, j], dictionary), most)
+        own = ranked(counted(cells[:, j], dictionary), most)
         categories[: len(own), j] = own
     return {
         "n": n.astype(float),
@@ -83,7 +88,7 @@ def own_description(
     }
 
 
-def _ranked(found: Categories, most: int) -> Float[Array, "k 3"]:
+def ranked(found: Categories, most: int) -> Float[Array, "k 3"]:
     """Return codes, ranks and rows of categories, the most frequent ones first."""
     sizes = zip(found.codes.tolist(), found.counts.tolist(), strict=True)
     named = sorted(sizes, key=lambda one: -one[1])

@@ -13,6 +13,8 @@ from typing import Any, final
 import numpy as np
 
 from unpooled.arrays import Array, Bool, Float, Int
+from unpooled.errors import DataError
+from unpooled.linalg.moments import observed_sums
 from unpooled.linalg.small_cells import withheld
 from unpooled.models.description.frequent_names import MOST
 from unpooled.protocol.step import public, release
@@ -195,6 +197,49 @@ class Table:
             np.where(hidden, 0.0, mean),
             np.where(hidden, WITHHELD, np.where(rounded, deviation**2, variance)),
         )
+
+
+def group_sums(
+    X: Float[Array, "n p"], groups: Sequence[Any], categorical: Int[Array, " s"]
+) -> dict[str, Any]:
+    """Return `rows`, `count`, `total` and `cells` of groups of rows.
+
+    Parameters
+    ----------
+    groups : sequence of mask or slice
+        Which rows are in each.
+    categorical : (s,) array of int
+        The columns whose codes are counted.
+    """
+    if np.isinf(X).any():
+        raise DataError("Input X contains infinity.", rule="infinite_values")
+    sums = [observed_sums(X[rows]) for rows in groups]
+    cells = np.zeros((len(groups), len(categorical), CODES + 1))
+    for i, rows in enumerate(groups):
+        for k, j in enumerate(categorical.tolist()):
+            cells[i, k] = _counted(X[rows, j])
+    return {
+        "rows": np.array([float(len(X[rows])) for rows in groups]),
+        "count": np.array([count for count, _ in sums]),
+        "total": np.array([total for _, total in sums]),
+        "cells": cells,
+    }
+
+
+def _counted(x: Float[Array, " n"]) -> Float[Array, " m"]:
+    """Return how many values are each code, and how many none."""
+    x = x[~np.isnan(x)]
+    is_code = (x >= 0) & (x < CODES) & (x == np.floor(x))
+    codes = np.where(is_code, x, CODES).astype(np.int64)
+    return np.bincount(codes, minlength=CODES + 1).astype(float)
+
+
+def rows_of_codes(codes: Sequence[Sequence[int]]) -> Int[Array, "s v"]:
+    """Return the codes of each column in a row, filled up with -1, one at least."""
+    rows = np.full((len(codes), max(map(len, codes), default=0) + 1), -1)
+    for row, own in zip(rows, codes, strict=True):
+        row[: len(own)] = own
+    return rows
 
 
 def of_categories(

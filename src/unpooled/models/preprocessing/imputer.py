@@ -195,6 +195,32 @@ def own_imputed_modes(cells: Float[Array, "n p"], kept: Any) -> Float[Array, "n 
     return _own_filled(cells, kept)
 
 
+@kept(
+    by="party",
+    statistics=stays(
+        "p", meaning="the number, or the code of the name, that fills each own column"
+    ),
+)
+def own_constants(
+    columns: Sequence[str], coded: Sequence[str], *, value: float, name: str
+) -> dict[str, Any]:
+    """Return what the study fills own columns with: a number, or a name in texts."""
+    of_text = np.isin(columns, coded)
+    return {"statistics": np.where(of_text, category_code(name), value)}
+
+
+# The study chooses these: no step has fitted them.
+@derived(fitted_by=(), by_column="missing")
+def own_filled_by_kind(
+    cells: Float[Array, "n p"], kept: Any, *, names: Any
+) -> Float[Array, "n p"]:
+    """Return the rows with a number or a name in missing cells of the silo's columns.
+
+    `names` is the one that fills columns of categories.
+    """
+    return _own_filled(cells, kept)
+
+
 # How a silo fills its own columns, of which it keeps what fills them.
 _OWN = {
     "mean": own_imputed,
@@ -458,7 +484,7 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
                 "ColumnTransformer."
                 if federation.partition == "rows"
                 else "Encode them first (unpooled.OneHotEncoder), or choose "
-                'strategy="most_frequent".'
+                'strategy="most_frequent" or "constant".'
             )
             raise DataError(
                 f"{listing(federation.categorical)} {'holds' if one else 'hold'} "
@@ -485,14 +511,12 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         """Fit on a column partition, where each silo keeps what fills its columns."""
         if self.add_indicator:
             self._find_own_missing(federation)
-        if self.strategy == "constant" and federation.categorical:
-            raise DataError(
-                'On a column partition strategy="constant" fills columns of numbers. '
-                "Encode columns of categories first (unpooled.OneHotEncoder), in which "
-                "missing cells are a category."
-            )
         if self.strategy == "constant":
-            self.statistics_ = np.full(federation.n_features, self._constant())
+            if not federation.layout.known_to:
+                # A silo that follows does not know which columns of others are text.
+                self._constants(federation)
+            value, name = self._fillings()
+            federation.keep(own_constants, value=value, name=name)
         elif self.strategy == "mean":
             federation.keep(own_observed)
             federation.keep(own_statistics, keep_empty=self.keep_empty_features)
@@ -566,7 +590,15 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
                 f"fill them with 0 by keep_empty_features=True."
             )
 
+    def _fillings(self) -> tuple[float, str]:
+        """Return what fills columns of numbers, and of categories, as far as it can."""
+        name = _NO_NAME if self.fill_value is None else category_name(self.fill_value)
+        return 0.0 if isinstance(self.fill_value, str) else self._constant(), str(name)
+
     def _gather(self, federation: Federation) -> None:
+        if self.strategy == "constant":
+            self.statistics_ = self._constants(federation)
+            return
         if self.strategy != "mean":
             raise DataError(
                 f"The {filling_name(self.strategy)}s of a silo's own columns are cells "
@@ -638,7 +670,8 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
                 lacks = self._lacks()
                 view = view.widen(own_indicated, lacks, kept_of=self.kept_)
             if self.strategy == "constant":
-                return view.derive(filled, None, value=self._constant())
+                names = [self._fillings()[1]]
+                return view.derive(own_filled_by_kind, kept_of=self.kept_, names=names)
             return view.derive(_OWN[self.strategy], kept_of=self.kept_)
         codes, names = codes_of(self.statistics_)
         if len(places := self._indicators()):

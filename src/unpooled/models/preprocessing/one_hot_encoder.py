@@ -45,6 +45,7 @@ from unpooled.models.preprocessing.own_categories import (
     own_categories,
     own_groups,
     own_numbers,
+    own_rare_names,
     shown_made,
 )
 from unpooled.protocol.step import derived, public
@@ -85,10 +86,13 @@ def one_hot(
 
 @derived(fitted_by=("one_hot_encoder.own_categories",), by_column=True, widens="groups")
 def own_one_hot(
-    cells: Float[Array, "n p"], kept: Any, *, drop: Any
+    cells: Float[Array, "n p"], kept: Any, *, drop: Any, joins: bool = True
 ) -> Float[Array, "n q"]:
-    """Return a column for each group of a silo's categories, and its own numbers."""
-    numbers = own_numbers(cells, kept, drop, numbered=False)
+    """Return a column for each group of a silo's categories, and its own numbers.
+
+    Without `joins` names that nobody had in the fit are in no group.
+    """
+    numbers = own_numbers(cells, kept, drop, numbered=False, joins=joins)
     parts = list[Float[Array, "n _"]]()
     for j, n in enumerate(kept["made"].tolist()):
         own = numbers[:, j, None] == np.arange(1, n + 1)
@@ -132,7 +136,10 @@ class CategoryEncoder(TransformerMixin, FederatedEstimator):
     )
     _missing = True
     _reads_categories = True
-    _steps = (local_categories, own_groups, shown_made, own_categories)
+    _steps = (
+        *(local_categories, own_groups, shown_made),
+        *(own_categories, own_rare_names),
+    )
     # Whether missing cells, where they are few, are in the group of rare names.
     _merges_missing = True
 
@@ -145,12 +152,21 @@ class CategoryEncoder(TransformerMixin, FederatedEstimator):
         raise DataError(OWN_NAMES)
 
     def _find_own_categories(
-        self, federation: Federation, *, drop: Any = None, numbered: bool
+        self,
+        federation: Federation,
+        *,
+        drop: Any = None,
+        numbered: bool,
+        joins: bool = True,
     ) -> None:
         """Let each silo of a column partition find and keep its own categories."""
         self._check_frequency()
         self.n_made_ = fit_own_categories(
-            federation, self.min_frequency, drop=drop, numbered=numbered
+            federation,
+            self.min_frequency,
+            drop=drop,
+            numbered=numbered,
+            joins=joins,
         )
         self._note_plan(federation)
 
@@ -290,7 +306,7 @@ class OneHotEncoder(CategoryEncoder):
     DataError
         For columns of numbers, for one with more categories than are agreed on, and
         where no column is left after `drop`. On a column partition, where no silo has a
-        column of categories, for folds, and for other `handle_unknown`.
+        column of categories, and for folds.
 
     Notes
     -----
@@ -357,13 +373,9 @@ class OneHotEncoder(CategoryEncoder):
         check_choice("drop", self.drop, (None, "first", "if_binary"))
         check_choice("handle_unknown", self.handle_unknown, _UNKNOWN)
         if federation.partition == "columns":
-            if self.handle_unknown != "infrequent_if_exist":
-                raise DataError(
-                    f"On a column partition each silo counts names that it did not "
-                    f"have as infrequent, where it has such: leave out handle_unknown="
-                    f'"{self.handle_unknown}".'
-                )
-            self._find_own_categories(federation, drop=self.drop, numbered=False)
+            self._find_own_categories(
+                federation, drop=self.drop, numbered=False, joins=self._joins
+            )
             return
         groups = self._find_categories(federation)
         first = {None: [], "first": [1], "if_binary": [2]}[self.drop]
@@ -371,6 +383,11 @@ class OneHotEncoder(CategoryEncoder):
             0 if first == [1] or len(one.counts) in first else -1 for one in groups
         ]
         self.drop_idx_ = None if self.drop is None else np.array(dropped)
+
+    @property
+    def _joins(self) -> bool:
+        """Whether unknown names are infrequent, where there are such."""
+        return self.handle_unknown == "infrequent_if_exist"
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Return the names of the columns that are made: "site_north".
@@ -423,7 +440,9 @@ class OneHotEncoder(CategoryEncoder):
         if isinstance(X, Federation) and X.partition == "columns":
             view = self._check_view(X)
             made, kept_of = self.n_made_.tolist(), self.kept_
-            return view.widen(own_one_hot, made, kept_of=kept_of, drop=self.drop)
+            return view.widen(
+                own_one_hot, made, kept_of=kept_of, drop=self.drop, joins=self._joins
+            )
         arguments, place = self._arguments()
         width = int((place >= 0).sum())
         arguments |= {"place": place, "width": width}
@@ -439,7 +458,7 @@ class OneHotEncoder(CategoryEncoder):
     def _arguments(self) -> tuple[dict[str, Any], Int[Array, " c"]]:
         groups = self._groups()
         arguments = self._code_arguments(groups)
-        if self.handle_unknown != "infrequent_if_exist":
+        if not self._joins:
             arguments["unknown"] = np.full(len(groups), -1)
         drop = [-1] * len(groups) if self.drop_idx_ is None else self.drop_idx_
         kept = np.concatenate(

@@ -15,7 +15,12 @@ from typing import Any
 import numpy as np
 
 from unpooled.arrays import Array, Float, Int
-from unpooled.data.categories import MISSING, OTHER, category_code
+from unpooled.data.categories import (
+    MISSING,
+    MOST_CATEGORIES,
+    OTHER,
+    category_code,
+)
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.models.base import check_all_rows
@@ -129,8 +134,44 @@ def own_categories(
     return {"categories": categories, "unknown": unknown, "form": form}
 
 
+@kept(
+    by="party",
+    settings=("min_frequency",),
+    rare=stays(
+        f"{MOST_CATEGORIES} p",
+        meaning="the codes of the names of the silo's columns that are infrequent",
+    ),
+)
+def own_rare_names(
+    cells: Float[Array, "N p"],
+    columns: Sequence[str],
+    coded: Sequence[str],
+    dictionary: Mapping[float, str],
+    *,
+    min_frequency: Any,
+) -> dict[str, Any]:
+    """Return which names are infrequent, for those that nobody had to be none."""
+    rare = np.full((MOST_CATEGORIES, len(columns)), ABSENT)
+    found = _groups(cells, columns, coded, dictionary, min_frequency, False)
+    for j, one in enumerate(found):
+        if one is not None and one.rare >= 0:
+            names = [
+                n for n, g in zip(one.names, one.group, strict=True) if g == one.rare
+            ]
+            # Of the silo's cells without a name of their own, too.
+            codes = [*map(category_code, names), OTHER]
+            codes += [MISSING] if one.missing == one.rare else []
+            rare[: len(codes), j] = codes[:MOST_CATEGORIES]
+    return {"rare": rare}
+
+
 def fit_own_categories(
-    federation: Federation, min_frequency: Any, *, drop: Any = None, numbered: bool
+    federation: Federation,
+    min_frequency: Any,
+    *,
+    drop: Any = None,
+    numbered: bool,
+    joins: bool = True,
 ) -> Int[Array, " p"]:
     """Let each silo group and keep the categories of its own columns.
 
@@ -145,6 +186,8 @@ def fit_own_categories(
     numbered : bool
         Whether groups are numbered from 0 and missing cells stay missing; otherwise
         columns are made of them, which are numbered from 1.
+    joins : bool, default True
+        Whether names that nobody had are infrequent where there are such.
 
     Returns
     -------
@@ -172,13 +215,23 @@ def fit_own_categories(
     made = np.rint(made).astype(np.int64)
     # One for the group that has no column, or for missing cells.
     federation.keep(own_categories, most=max(int(made.max()), 0) + 1, **options)
+    if not joins:
+        federation.keep(own_rare_names, min_frequency=min_frequency)
     return made
 
 
 def own_numbers(
-    cells: Float[Array, "n p"], kept: Any, drop: Any, *, numbered: bool
+    cells: Float[Array, "n p"],
+    kept: Any,
+    drop: Any,
+    *,
+    numbered: bool,
+    joins: bool = True,
 ) -> Float[Array, "n p"]:
-    """Return the number of each cell's category; those of numbers mean nothing."""
+    """Return the number of each cell's category; those of numbers mean nothing.
+
+    Without `joins` names that nobody had in the fit have none.
+    """
     if kept["form"].tolist() != [numbered, _DROPPED.index(drop)]:
         raise DataError("Another encoder was fitted since.", rule="nothing_kept")
     codes, numbers, _ = np.moveaxis(kept["categories"], -1, 0)
@@ -187,7 +240,11 @@ def own_numbers(
         order = np.argsort(codes[:, j])
         known, number = codes[order, j], numbers[order, j]
         place = np.minimum(np.searchsorted(known, own), len(known) - 1)
-        found[:, j] = np.where(known[place] == own, number[place], kept["unknown"][j])
+        others = kept["unknown"][j]
+        if not joins:
+            rare = np.isin(own, kept["rare"][:, j])
+            others = np.where(rare, others, _none(numbered))
+        found[:, j] = np.where(known[place] == own, number[place], others)
     return found
 
 

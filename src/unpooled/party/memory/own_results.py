@@ -28,8 +28,9 @@ from unpooled.protocol.step import find_step
 from unpooled.results.exhibits import Value
 from unpooled.results.files import harmless
 
-# Axes of an array of groups of categories: codes, numbers and rows.
-_OF_CATEGORIES = ("v", "p", "3")
+# First axes of an array of groups of categories: of each its code, number and rows, and
+# rows of each class.
+_OF_CATEGORIES = ("v", "p")
 # Headings of numbers along an axis, by its letter.
 _HEADINGS = {
     "k": "component",
@@ -80,7 +81,7 @@ def _stem(path: Path) -> str:
 def _rows(about: KeptAs, array: Array, table: Table) -> list[list[Value]] | None:
     """Return an array as rows of a file, headings first; None for single numbers."""
     axes, grid = about.axes, np.asarray(array)
-    if axes == _OF_CATEGORIES:
+    if axes[:2] == _OF_CATEGORIES and grid.ndim == 3:
         return _categories(about.columns, grid, table)
     if grid.ndim not in (1, 2) or len(axes) != grid.ndim:
         return None
@@ -108,12 +109,14 @@ def _categories(
     names = {**getattr(table, "dictionary", {}), MISSING: "(missing)"}
     names[OTHER] = "(infrequent, and others)"
     found = [
-        [column, names[code], int(number), int(n_rows)]
+        # Other names than the table's are those that a study filled missing cells with.
+        [column, names.get(code, "(filled in)"), *map(int, counts)]
         for column, own in zip(columns, np.moveaxis(groups, 1, 0), strict=True)
-        for code, number, n_rows in own.tolist()
-        if code in names
+        for code, *counts in own.tolist()
+        if code in names or code >= 0
     ]
-    return [["column", "category", "number", "rows"], *found]
+    by_class = [f"class_{k}" for k in range(1, groups.shape[2] - 2)]
+    return [["column", "category", "number", "rows", *by_class], *found]
 
 
 def _names(

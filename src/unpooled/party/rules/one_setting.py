@@ -109,8 +109,10 @@ class OneSetting:
             columns = tuple(sorted(view.source_columns))
             found.append(Setting(versions[0], _PEOPLE, columns, None, "", told))
         if step.describes:
-            label = view.table.label
-            found.append(_of_own_table(versions[0], step.describes, label))
+            # On a column partition the label may be another silo's.
+            label = public.get("label", view.table.label)
+            limit = public.get("fewest")
+            found.append(_of_own_table(versions[0], step.describes, label, limit))
         return [*found, *([] if whole is None else [whole])]
 
     def _of_step(
@@ -143,6 +145,9 @@ def _of_people(step: Step) -> str:
     """Name what of people a step tells of columns in different silos, if anything."""
     if step.shares_people:
         return "columns"
+    # A label is no column of a view, and what is read of it alone tells of none.
+    if step.reads == ("y",):
+        return ""
     by_person = any(one.level == "row" for one in step.leaves.values())
     return "people" if by_person and step.by == "party" else ""
 
@@ -152,9 +157,13 @@ def _of_groups(view: View, table: str) -> Setting:
     return Setting(table, "groups of rows", every, None, "", digest(canonical(groups)))
 
 
-def _of_own_table(table: str, describes: str, label: str | None) -> Setting:
+def _of_own_table(
+    table: str, describes: str, label: str | None, limit: int | None = None
+) -> Setting:
     label = label if describes == "classes" else None
-    values = digest(canonical([describes, label]))
+    # Tables that withhold different counts would give some of them back.
+    limited = [] if limit is None else [limit]
+    values = digest(canonical([describes, label, *limited]))
     # Sizes of classes are about rows, whichever columns a study has.
     return Setting(table, _OWN_TABLES, ("rows",), None, "", values)
 
