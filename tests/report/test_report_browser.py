@@ -374,6 +374,9 @@ def test_paper_has_no_list_of_sections_and_no_dark(browser, address):
 
     assert paper == "rgb(255, 255, 255)"
     assert not page.locator("nav").is_visible()
+    # Results begin on the first sheet: their words do not wait for a picture.
+    after = "getComputedStyle(document.querySelector('figcaption')).breakAfter"
+    assert page.evaluate(after) == "auto"
     assert page.pdf(format="A4").startswith(b"%PDF")
     page.close()
 

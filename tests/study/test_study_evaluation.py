@@ -386,7 +386,7 @@ def test_sentences_say_which_way_is_better_and_why_two_means_differ(write):
     )
     mean = np.mean(run.evaluation.scores["balanced_accuracy"])
     pooled = predicted.tables[0].rows[1][1]
-    said = f"The mean of the folds' balanced accuracies is {100 * mean:.1f} %"
+    said = f"The mean of the folds’ balanced accuracies is {100 * mean:.1f} %"
     assert (said in predicted.text) == (abs(mean - pooled) >= 0.0005)
 
 
