@@ -636,7 +636,16 @@ class Federation:
             Names of those that it makes.
         **public
             The step's keyword-only arguments.
+
+        On a column partition the columns that it reads are all in one silo, which adds
+        those that it makes to its own.
         """
+        if self.partition == "columns":
+            step, made = named_for(self.model, step), tuple(columns)
+            values = {name: _as_argument(value) for name, value in public.items()}
+            operation = Derive(step.name, made, values, of=tuple(of), adds=True)
+            layout = self.layout.with_added(of, made)
+            return self._view(operation, layout).asked_by("")
         part = self.asked_by(self.model).select(of).derive(step, columns, **public)
         made = part.operations[len(part.operations) - 1]
         assert isinstance(made, Derive)
