@@ -626,6 +626,9 @@ class Federation:
     ) -> "Federation":
         """Return the view with further columns, which a derived step makes of some.
 
+        On a column partition the columns that it reads are all in one silo, which adds
+        those that it makes to its own.
+
         Parameters
         ----------
         step : Step
@@ -636,9 +639,6 @@ class Federation:
             Names of those that it makes.
         **public
             The step's keyword-only arguments.
-
-        On a column partition the columns that it reads are all in one silo, which adds
-        those that it makes to its own.
         """
         if self.partition == "columns":
             step, made = named_for(self.model, step), tuple(columns)
