@@ -346,6 +346,7 @@ NO_PAIRS = {
     "the fitted model of a silo, which its policy discloses": {
         *("base.shown_structure", "columns.shown_loadings", "gossip.gossip_shown"),
         *("own_columns.shown_coordinates", "quantiles.shown_quantiles"),
+        "own_classes.shown_by_class",
         "kernel_pca.shown_map",
         *("merged_directions.neighbour_history", "merged_directions.shown_loadings"),
         *("mmvfl.shown_weights", "personalized.shown_own"),

@@ -643,6 +643,9 @@ class Federation:
     ) -> "Federation":
         """Return the view with further columns, which a derived step makes of some.
 
+        On a column partition the columns that it reads are all in one silo, which adds
+        those that it makes to its own.
+
         Parameters
         ----------
         step : Step
@@ -654,6 +657,12 @@ class Federation:
         **public
             The step's keyword-only arguments.
         """
+        if self.partition == "columns":
+            step, made = named_for(self.model, step), tuple(columns)
+            values = {name: _as_argument(value) for name, value in public.items()}
+            operation = Derive(step.name, made, values, of=tuple(of), adds=True)
+            layout = self.layout.with_added(of, made)
+            return self._view(operation, layout).asked_by("")
         part = self.asked_by(self.model).select(of).derive(step, columns, **public)
         made = part.operations[len(part.operations) - 1]
         assert isinstance(made, Derive)

@@ -182,6 +182,24 @@ class Layout:
         categorical = self.categorical.intersection(left).union(coded)
         return replace(self, columns_of=by_party, categorical=categorical)
 
+    def with_added(self, of: Sequence[str], made: tuple[str, ...]) -> "Layout":
+        """Return the layout of a column partition with columns that one silo adds.
+
+        Parameters
+        ----------
+        of : sequence of str
+            The columns that they are made of, which are in one silo. A silo that
+            follows does not know the others' columns, and leaves the layout as it is.
+        made : tuple of str
+            Their names.
+        """
+        owners = [p for p, own in self.columns_of.items() if set(of) <= set(own)]
+        by_party = {
+            party: (*own, *made) if party in owners else own
+            for party, own in self.columns_of.items()
+        }
+        return replace(self, columns_of=by_party)
+
     def widened(self, kind: str, made: Sequence[int]) -> "Layout":
         """Return the layout of a column partition with columns that silos made.
 

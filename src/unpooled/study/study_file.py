@@ -420,7 +420,7 @@ def read_steps(top: Section, folder: Path = Path()) -> tuple[StudyStep, ...]:
                  "each step")  # fmt: skip
     if not isinstance(tables, list) or not tables:
         top.fail("[[steps]]", 'needs at least one table with a key model = "..."')
-    steps = _derived_step(top, by_columns)
+    steps = _derived_step(top)
     for number, table in enumerate(tables, 1):
         section = Section(top.file, f"steps {number}", table)
         kind = _read_model(section)
@@ -446,13 +446,11 @@ def read_steps(top: Section, folder: Path = Path()) -> tuple[StudyStep, ...]:
     return _named(top, steps)
 
 
-def _derived_step(top: Section, by_columns: bool) -> list[StudyStep]:
+def _derived_step(top: Section) -> list[StudyStep]:
     """Return the step that [derived] stands for, before all others; none without it."""
     if "derived" not in top:
         return []
     section = top.section("derived")
-    if by_columns:
-        top.fail("[derived]", "columns are derived on a partition by rows only")
     if not section.content:
         section.fail("", 'needs at least one column, such as log_a = "log(a)"')
     for name, text in section.content.items():

@@ -226,7 +226,7 @@ def test_missing_cells_are_imputed_first():
     federation = by_columns(X)
     with pytest.raises(DataError, match=r"missing|NaN"):
         up.Correlation().fit(federation)
-    with pytest.raises(DataError, match="takes a row partition"):
+    with pytest.raises(DataError, match="before a silo could judge it"):
         up.Correlation("pairwise").fit(federation)
 
 
@@ -244,7 +244,9 @@ def test_two_silos_and_many_cells_are_refused():
     rules = {**RULES, "min_parties": 2}
     federation = up.simulate(two, partition="columns", policy=rules)
     for ask in (up.plan, lambda model, federation: model.fit(federation)):
-        with pytest.raises(DataError, match="takes three silos; there are 2"):
+        with pytest.raises(
+            DataError, match="three silos; there are 2, and of two, one"
+        ):
             ask(up.Correlation(), federation)
     many = by_columns(pd.DataFrame(np.ones((200_000, 6)), columns=NAMES))
     with pytest.raises(DataError, match="1,200,000 cells"):

@@ -288,7 +288,9 @@ class Correlation(FederatedEstimator):
             if federation.partition == "columns":
                 raise DataError(
                     'missing="pairwise" takes a row partition: here which cells are '
-                    "missing is known to single silos. Impute them first."
+                    "missing is known to single silos, and how many rows have both of "
+                    "two columns would be opened before a silo could judge it. Impute "
+                    "them first."
                 )
             self._fit_pairs(federation)
         elif federation.partition == "columns":

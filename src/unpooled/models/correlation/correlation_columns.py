@@ -81,9 +81,11 @@ def correlations_by_parties(federation: Federation) -> Float[Array, "p p"]:
     """
     if (m := len(federation.parties)) < FEWEST_COMPUTING:
         raise DataError(
-            f"Correlations between columns of different silos are computed in secret, "
-            f"which takes three silos; there are {m}. Add a silo; or fit CCA or PLSSVD "
-            f"between the two."
+            f"Correlations between columns of different silos are computed in secret "
+            f"sharing, of which fewer than half of the silos learn nothing. That "
+            f"takes three silos; there are {m}, and of two, one is half. Add a silo; "
+            f"or fit CCA or PLSSVD between the two, which open sums about people to "
+            f"each other."
         )
     p, N, places = 0, int(federation.n_rows or 0), dict[str, int]()
     for party, columns in federation.columns_of.items():

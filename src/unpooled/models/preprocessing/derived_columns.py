@@ -7,7 +7,7 @@ same in all silos; the columns are judged by every rule as any other column.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, final
 
 import numpy as np
@@ -16,11 +16,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array, Float, Int
 from unpooled.data.categories import category_code, coded
-from unpooled.data.columns import check_known
+from unpooled.data.columns import check_known, listing
 from unpooled.data.derived_columns import EQUAL, Expression, computed
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.models.base import FederatedEstimator, input_names
+from unpooled.models.base import FederatedEstimator, check_federation, input_names
 from unpooled.protocol.step import derived, public
 from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Column, Exhibit
@@ -78,6 +78,8 @@ class DerivedColumns(TransformerMixin, FederatedEstimator):
 
     Attributes
     ----------
+    names_out_ : list of str
+        Only on a column partition: all columns, the new ones behind their silo's.
     n_features_in_ : int
         p, the number of columns seen in `fit`.
     feature_names_in_ : (p,) array of str
@@ -89,11 +91,16 @@ class DerivedColumns(TransformerMixin, FederatedEstimator):
         For an expression that is none, for one of numbers that reads categories, or the
         other way round, and where a name is that of a column already; and where a row
         has no value for a new column: a cell that is missing, 0 below a fraction line,
-        or not positive under a logarithm.
+        or not positive under a logarithm. On a column partition, for one that reads
+        columns of two silos.
 
     Notes
     -----
     Released: nothing. Never released: a row, or what it is made into.
+
+    On a column partition a column is made in the silo that has all columns that it
+    reads, and stands behind this silo's columns. What takes columns of two silos would
+    bring cells of people of one of them to the other.
 
     The cells that are read must have values: impute them first. No other transform may
     stand before, nor other derived columns among those that are read: a logarithm of
@@ -110,6 +117,9 @@ class DerivedColumns(TransformerMixin, FederatedEstimator):
 
     _missing = True
     _reads_categories = True
+    _partitions = ("rows", "columns")
+    _gives_views = ("rows", "columns")
+    names_out_: list[str] = field(init=False)
 
     columns: Any = None
 
@@ -125,6 +135,9 @@ class DerivedColumns(TransformerMixin, FederatedEstimator):
 
     def _fit(self, federation: Federation, y: Any) -> None:
         expressions = self._expressions()
+        if federation.layout.known_to:
+            # A silo that follows does not know the columns of others.
+            return
         names, categories = federation.feature_names, set(federation.categorical)
         for name, one in expressions.items():
             check_known(one.columns, names, "The federation")
@@ -135,6 +148,35 @@ class DerivedColumns(TransformerMixin, FederatedEstimator):
             ):
                 needs = "a column of categories" if one.kind == EQUAL else "numbers"
                 raise DataError(f"{name} = {self.columns[name]!r} needs {needs}.")
+            if federation.partition == "columns":
+                self._check_one_silo(federation, name, one)
+        if federation.partition == "columns":
+            self.names_out_ = list(self._added(federation).feature_names)
+
+    def _check_one_silo(
+        self, federation: Federation, name: str, one: Expression
+    ) -> None:
+        """Refuse a column that is made of those of two silos."""
+        of = federation.columns_of
+        silos = [
+            party for party, own in of.items() if not {*own}.isdisjoint(one.columns)
+        ]
+        if len(silos) > 1:
+            raise DataError(
+                f"{name} = {self.columns[name]!r} reads columns of {listing(silos)}. "
+                f"On a column partition a silo makes columns of its own columns alone: "
+                f"of two silos' columns, one silo would receive the other's cells. "
+                f"Correlation and LinearRegression take columns of several silos "
+                f"together."
+            )
+
+    def _added(self, view: Federation) -> Federation:
+        """Return a view of a column partition with each column in its own silo."""
+        for name, one in self._expressions().items():
+            used, arguments = self._arguments(list(dict.fromkeys(one.columns)), [one])
+            view = check_federation(self, view)
+            view = view.with_derived(derived_columns, used, [name], **arguments)
+        return view
 
     def _expressions(self) -> dict[str, Expression]:
         if not isinstance(self.columns, Mapping) or not self.columns:
@@ -157,6 +199,8 @@ class DerivedColumns(TransformerMixin, FederatedEstimator):
             The names in `fit`.
         """
         check_is_fitted(self, "n_features_in_")
+        if "names_out_" in vars(self):
+            return np.array(self.names_out_, dtype=object)
         given = input_names(self, input_features)
         return np.array([*given, *self._made()], dtype=object)
 
@@ -172,6 +216,8 @@ class DerivedColumns(TransformerMixin, FederatedEstimator):
         check_is_fitted(self, "n_features_in_")
         if isinstance(X, Federation):
             view = self._check_view(X)
+            if view.partition == "columns":
+                return self._added(view)
             used, arguments = self._arguments(view.feature_names)
             return view.with_derived(derived_columns, used, self._made(), **arguments)
         rows, names = self._check_objects(X), input_names(self)
@@ -191,9 +237,19 @@ class DerivedColumns(TransformerMixin, FederatedEstimator):
         whole = np.hstack([rows, made.astype(object)])
         return whole if compared else whole.astype(float)
 
-    def _arguments(self, names: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
-        """Return the columns that are read, and the arguments of the step."""
-        expressions = list(self._expressions().values())
+    def _arguments(
+        self, names: Sequence[str], some: Sequence[Expression] | None = None
+    ) -> tuple[list[str], dict[str, Any]]:
+        """Return the columns that are read, and the arguments of the step.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Columns that there are.
+        some : sequence of Expression, optional
+            What is made of them; everything when omitted.
+        """
+        expressions = some or list(self._expressions().values())
         used = [n for n in names if any(n in one.columns for one in expressions)]
         place = {name: j for j, name in enumerate(used)}
         return used, {

@@ -91,6 +91,10 @@ class SessionViews:
                 columns = tuple(name for name in record["columns"] if name in known)
             elif record["operation"] == "derive":
                 step = find_step(record["step"])
+                if record.get("adds"):
+                    own = set(columns).issuperset(record["of"])
+                    columns = (*columns, *(record["columns"] if own else ()))
+                    continue
                 if step.widens:
                     kept = self.kept(str(record.get("kept_of", "")))
                     made = kept[KEPT_AS[step.widens]]

@@ -200,7 +200,11 @@ class View:
         filled = set[str]()
         # Choices of columns that the silo has, and transforms.
         self._stages = list[Select | _Transform]()
-        for operation in self._operations:
+        chain, self._operations = self._operations, list[Select | Derive]()
+        for operation in chain:
+            if isinstance(operation, Derive) and self._is_elsewhere(operation):
+                continue
+            self._operations.append(operation)
             if isinstance(operation, Select):
                 self.columns = self._known(self.columns, operation)
                 self._stages.append(Select(self.columns))
@@ -506,10 +510,21 @@ class View:
         """Return the source column of each column; empty where several are mixed."""
         return self._origins[-1]
 
+    def _is_elsewhere(self, operation: Derive) -> bool:
+        """Whether a transform reads columns of another silo alone, which applies it."""
+        by_columns = self._partition == "columns" and bool(operation.of)
+        return by_columns and set(operation.of).isdisjoint(self.columns)
+
     def _made(self, operation: Derive, columns: tuple[str, ...]) -> tuple[str, ...]:
-        if bool(operation.columns) == (self._partition == "columns"):
-            raise ValueError("a transform names its columns on row partitions alone")
         step = find_step(operation.step)
+        by_columns = self._partition == "columns"
+        # On a column partition only columns that are added have names that all know.
+        added = by_columns and operation.adds and step.of_source
+        if bool(operation.columns) == by_columns and not added:
+            raise ValueError("a transform names its columns on row partitions alone")
+        if operation.of and by_columns and not set(operation.of) <= set(columns):
+            # Some of the columns are another silo's.
+            raise LookupError("unknown_columns")
         if "kept" in step.reads and self._partition == "rows":
             # What a silo kept for its own columns is of no other silo's rows. And what
             # it subtracts from each row, times its rows in many parts, would be as many
