@@ -105,6 +105,7 @@ ROWS = {
 COLUMNS = {
     "CCA": Ending(FEW),
     "Correlation": Ending(),
+    "DerivedColumns": Ending('columns = { ab = "a * b" }'),
     "Describe": Ending("", ()),
     "FAMD": Ending(
         f'{FEW}\ndisclose = ["category_coordinates_"]', (), head=TOWNS, without=("b",)

@@ -180,6 +180,8 @@ class Coordinator(RoundRunner):
 
     def _run(self, calls: Sequence[StepCall]) -> list[dict[str, Any]]:
         """Run the steps of a round, in one message; return what each gave."""
+        # First: a step that does not fit the columns is refused before all else.
+        sizes = [call.sizes(self.parties) for call in calls]
         self._share_blocks(calls)
         veiled = any(call.to == "parties" for call in calls)
         self.begin_round(for_parties=veiled and self.protection == "masked")
@@ -199,22 +201,25 @@ class Coordinator(RoundRunner):
             requests.append(request)
             due = {}
         if len(calls) == 1:
-            released = [self._run_alone(calls[0], requests[0])]
+            released = [self._run_alone(calls[0], requests[0], sizes[0])]
         else:
-            released = self._run_together(calls, requests)
+            released = self._run_together(calls, requests, sizes)
         # Only now: a silo that refused has not kept what came with the request.
         self._sent = sent
         self._opened_rounds.was_sent()
         results = []
-        for call, request, replies in zip(calls, requests, released, strict=True):
+        for call, request, replies, own in zip(
+            calls, requests, released, sizes, strict=True
+        ):
             check_origins(call.step.name, replies)
-            sizes = call.sizes(self.parties)
-            results.append(self._results(call, request, sizes, replies))
+            results.append(self._results(call, request, own, replies))
         return results
 
-    def _run_alone(self, call: StepCall, request: Request) -> dict[str, Message]:
+    def _run_alone(
+        self, call: StepCall, request: Request, sizes: Mapping[str, Mapping[str, int]]
+    ) -> dict[str, Message]:
         """Send a step, to each party with what neighbours sent it; return replies."""
-        step, sizes = call.step, call.sizes(self.parties)
+        step = call.step
         inboxes = self._relay.deliver(step)
         lines = lines_of_all(
             request, step, sizes, self.protection, inboxes, self.roster.n_computing
@@ -225,7 +230,10 @@ class Coordinator(RoundRunner):
         return self.run_round(step.name, messages, lambda _: lines)
 
     def _run_together(
-        self, calls: Sequence[StepCall], requests: Sequence[Request]
+        self,
+        calls: Sequence[StepCall],
+        requests: Sequence[Request],
+        sizes: Sequence[Mapping[str, Mapping[str, int]]],
     ) -> list[dict[str, Message]]:
         """Send the steps of a round in one message, and return the replies by step."""
         parts = [encode(*request.as_message()) for request in requests]
@@ -236,9 +244,10 @@ class Coordinator(RoundRunner):
         try:
             by_step = replies_by_step(self.roster, parts, replies)
             # All of them first: the ledger is complete also where one was refused.
-            for call, request, own in zip(calls, requests, by_step, strict=True):
-                sizes = call.sizes(self.parties)
-                lines = lines_of_all(request, call.step, sizes, self.protection)
+            for call, request, own, of in zip(
+                calls, requests, by_step, sizes, strict=True
+            ):
+                lines = lines_of_all(request, call.step, of, self.protection)
                 released.append(log_lines(self.ledger, self.roster, lines, own))
         finally:
             self._record()
