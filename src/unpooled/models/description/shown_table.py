@@ -220,7 +220,7 @@ def group_sums(
             cells[i, k] = _counted(X[rows, j])
     return {
         "rows": np.array([float(len(X[rows])) for rows in groups]),
-        "count": np.array([count for count, _ in sums]),
+        "count": np.array([count for count, _ in sums], dtype=float),
         "total": np.array([total for _, total in sums]),
         "cells": cells,
     }
