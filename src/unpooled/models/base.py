@@ -570,6 +570,31 @@ def check_all_rows(federation: Federation, why: str) -> None:
         raise DataError(why)
 
 
+def disclosed_columns(
+    federation: Federation, step: Step, **asked: Any
+) -> dict[str, Any]:
+    """Return what the silos of a column partition disclose, one array for all columns.
+
+    Parameters
+    ----------
+    federation : Federation
+        Whose silos must all allow it.
+    step : Step
+        Declared with `disclosed`; each of its arrays has an axis p, along which those
+        of the silos are joined, in the order of the federation's columns.
+    **asked
+        As of `Federation.collect`.
+    """
+    found = federation.collect(step, **asked)
+    axes = {name: one.letters.index("p") for name, one in step.leaves.items()}
+    return {
+        name: np.concatenate(
+            [found[party][name] for party in federation.parties], axis=axis
+        )
+        for name, axis in axes.items()
+    }
+
+
 def check_federation(estimator: Any, X: Any) -> Federation:
     """Return X as seen by the estimator; refuse anything but a federation."""
     if isinstance(X, Federation):

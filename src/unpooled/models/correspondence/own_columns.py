@@ -21,6 +21,7 @@ import numpy as np
 from unpooled.arrays import Array, Bool, Float, Int
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
+from unpooled.models.base import disclosed_columns
 from unpooled.models.moments import complete
 from unpooled.protocol.bounds import Trace
 from unpooled.protocol.step import disclosed, kept, public, release, stays, summed
@@ -187,9 +188,7 @@ def shown_by_parties(
     encoded: Federation, inertia: Float[Array, " k"]
 ) -> dict[str, Float[Array, "p k"]]:
     """Return coordinates, contributions and cosines, which every silo must allow."""
-    parts = encoded.collect(shown_coordinates, inertia=inertia)
-    by_silo = [parts[party] for party in encoded.parties]
-    return {n: np.vstack([part[n] for part in by_silo]) for n in by_silo[0]}
+    return disclosed_columns(encoded, shown_coordinates, inertia=inertia)
 
 
 def indicators_among(

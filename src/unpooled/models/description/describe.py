@@ -29,7 +29,7 @@ from unpooled.arrays import Array, Bool, Float, Int, Shaped
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.moments import squared_deviations
-from unpooled.models.base import FederatedEstimator, check_all_rows
+from unpooled.models.base import FederatedEstimator, check_all_rows, disclosed_columns
 from unpooled.models.description import (
     by_silo,
     by_silo_and_class,
@@ -692,14 +692,10 @@ class Describe(FederatedEstimator):
         self.groups_ = [*map(str, classes), "all"]
         lines, counts = [0] * len(self.columns_), np.zeros((0, 1, 1))
         if self.by is None:
-            shown = federation.collect(
-                own_columns.shown_description, kept_of=self.kept_
+            shown = disclosed_columns(
+                federation, own_columns.shown_description, kept_of=self.kept_
             )
-            parts = [shown[party] for party in federation.parties]
-            table = {
-                name: np.concatenate([part[name] for part in parts])[None]
-                for name in parts[0]
-            }
+            table = {name: values[None] for name, values in shown.items()}
         else:
             table, lines = own_classes.gathered_class_tables(
                 federation,

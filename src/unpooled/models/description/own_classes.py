@@ -30,6 +30,7 @@ from unpooled.data.categories import MISSING, OTHER
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.moments import squared_deviations
+from unpooled.models.base import disclosed_columns
 from unpooled.models.description.by_silo import FEW, lines_of, values_of
 from unpooled.models.description.class_comparison import ClassTable
 from unpooled.models.description.column_quantiles import LEAST
@@ -49,13 +50,15 @@ from unpooled.models.description.shown_table import (
     places_of,
     rows_of_codes,
 )
-from unpooled.models.discriminant import classes as class_names
 from unpooled.models.discriminant.classes import (
     NAMES,
+    SALTS,
     agreed_classes,
     class_codes,
+    class_indicators,
     class_sizes,
     class_values,
+    names_if_held,
 )
 from unpooled.models.preprocessing.own_categories import ABSENT, counted
 from unpooled.protocol.bounds import Counts
@@ -127,7 +130,7 @@ class _Limits:
 
 @summed(
     by="party",
-    takes={"salts": public("c", "random numbers that choose the cells of class names")},
+    takes={"salts": SALTS},
     cells=release(
         "c 16",
         meaning="class names and sizes, mixed in cells; from a silo with the label",
@@ -138,9 +141,7 @@ def held_names(
     y: Shaped[Array, " N"] | None, *, salts: Int[Array, " c"]
 ) -> dict[str, Any]:
     """Return the cells of the silo's class names; zeros without the label."""
-    if y is None:
-        return {"cells": np.zeros((len(salts), 16))}
-    return class_names.local_names(y, salts=salts)
+    return names_if_held(y, salts)
 
 
 @summed(
@@ -162,8 +163,7 @@ def held_classes(
     """Return 1 in the place of each person's class; zeros without the label."""
     if y is None:
         return {"members": np.zeros((n_rows, len(classes)))}
-    places = np.arange(len(classes))
-    return {"members": (class_codes(y, classes)[:, None] == places).astype(float)}
+    return {"members": class_indicators(y, classes)}
 
 
 @kept(
@@ -292,21 +292,13 @@ def gathered_class_tables(
         How many categories each column has, others among them; 0 for numbers.
     """
     asked = {"kept_of": kept_of, "label": str(federation.label), "fewest": fewest}
-    lines = federation.collect(shown_lines, **asked)
-    parts = [lines[party]["shown_lines"] for party in federation.parties]
-    n_lines = np.rint(np.concatenate(parts)).astype(np.int64)
+    lines = disclosed_columns(federation, shown_lines, **asked)["shown_lines"]
+    n_lines = np.rint(lines).astype(np.int64)
     if federation.coordinator.planned:
         coded = np.isin(federation.feature_names, federation.categorical)
         n_lines = np.where(coded, _PLANNED, 0)
-    shown = federation.collect(
-        shown_by_class, n_groups=n_groups, n_lines=max(int(n_lines.max()), 1), **asked
-    )
-    found = [shown[party] for party in federation.parties]
-    axes = {"missing": 1, "mean": 1, "variance": 1, "counts": 0}
-    table = {
-        name: np.concatenate([part[name] for part in found], axis=axis)
-        for name, axis in axes.items()
-    }
+    sizes = {"n_groups": n_groups, "n_lines": max(int(n_lines.max()), 1)}
+    table = disclosed_columns(federation, shown_by_class, **sizes, **asked)
     return table, n_lines.tolist()
 
 

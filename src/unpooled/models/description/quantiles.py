@@ -32,7 +32,7 @@ from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.ledger.notebook import pandas_if_installed
-from unpooled.models.base import FederatedEstimator
+from unpooled.models.base import FederatedEstimator, disclosed_columns
 from unpooled.models.description import (
     column_quantiles,
     private_quantiles,
@@ -396,14 +396,9 @@ class Quantiles(FederatedEstimator):
         )
 
     def _gather(self, federation: Federation) -> None:
-        shown = federation.collect(
-            shown_quantiles, kept_of=self.kept_, probabilities=self.probabilities_
-        )
-        parts = [shown[party] for party in federation.columns_of]
-        value, error = (
-            np.concatenate([part[name] for part in parts]).T
-            for name in ("value", "error")
-        )
+        asked = {"kept_of": self.kept_, "probabilities": self.probabilities_}
+        shown = disclosed_columns(federation, shown_quantiles, **asked)
+        value, error = shown["value"].T, shown["error"].T
         self.quantiles_ = column_quantiles.shown(value, error)
         self.errors_ = column_quantiles.shown(error, error)
 

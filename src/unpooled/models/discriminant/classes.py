@@ -53,8 +53,11 @@ CELLS = release(
 )
 
 
+SALTS = public("c", "random numbers that choose the cells of class names")
+
+
 @summed(
-    takes={"salts": public("c", "random numbers that choose the cells of class names")},
+    takes={"salts": SALTS},
     cells=CELLS,
 )
 def local_names(y: Shaped[Array, " n"], *, salts: Int[Array, " c"]) -> dict[str, Any]:
@@ -68,6 +71,15 @@ def local_names(y: Shaped[Array, " n"], *, salts: Int[Array, " c"]) -> dict[str,
         words = words_of(value)
         cells[places(words, salts)] += count * np.array([1, *words])
     return {"cells": cells}
+
+
+def names_if_held(
+    y: Shaped[Array, " n"] | None, salts: Int[Array, " c"]
+) -> dict[str, Any]:
+    """Return what `local_names` does; zeros in a silo without the label."""
+    if y is None:
+        return {"cells": np.zeros((len(salts), 1 + _WORDS))}
+    return local_names(y, salts=salts)
 
 
 NAMES = public("c w", "the names of the classes")
@@ -258,6 +270,13 @@ def class_codes(y: Shaped[Array, " n"], classes: Int[Array, "c w"]) -> Int[Array
     labels = _present(y).tolist()
     codes = {value: position.get(_name(value), -1) for value in set(labels)}
     return np.fromiter(map(codes.__getitem__, labels), np.int64, len(labels))
+
+
+def class_indicators(
+    y: Shaped[Array, " n"], classes: Int[Array, "c w"]
+) -> Float[Array, "n c"]:
+    """Return 1 in the place of each row's class; a row of other classes has zeros."""
+    return (class_codes(y, classes)[:, None] == np.arange(len(classes))).astype(float)
 
 
 def class_sizes(

@@ -39,12 +39,14 @@ from unpooled.federation.federation import Federation
 from unpooled.linalg.row_sparse import row_norms, row_sparse_weights
 from unpooled.linalg.settled import orthonormal_basis
 from unpooled.models.base import FederatedEstimator
-from unpooled.models.discriminant import classes as class_names
 from unpooled.models.discriminant.classes import (
+    SALTS,
     agreed_classes,
     check_label,
     class_codes,
+    class_indicators,
     class_values,
+    names_if_held,
     words_of,
 )
 from unpooled.models.mmvfl.mmvfl_results import mmvfl_exhibits
@@ -74,7 +76,7 @@ _SETTINGS = ("settings.beta", "settings.zeta", "settings.eta")
 
 @summed(
     by="party",
-    takes={"salts": public("c", "random numbers that choose the cells of class names")},
+    takes={"salts": SALTS},
     cells=release(
         "c 16",
         meaning="class names and sizes, mixed in cells; from the silo with labels",
@@ -85,9 +87,7 @@ def local_names(
     y: Shaped[Array, " N"] | None, *, salts: Int[Array, " c"]
 ) -> dict[str, Any]:
     """Return the cells of the silo's class names; zeros without labels."""
-    if y is None:
-        return {"cells": np.zeros((len(salts), 16))}
-    return class_names.local_names(y, salts=salts)
+    return names_if_held(y, salts)
 
 
 @summed(
@@ -627,9 +627,7 @@ def _one_hot(
     y: Shaped[Array, " N"] | None, classes: Int[Array, "c w"]
 ) -> Float[Array, "N c"] | None:
     """Return the labels as rows of an identity matrix; None without labels."""
-    if y is None:
-        return None
-    return (class_codes(y, classes)[:, None] == np.arange(len(classes))).astype(float)
+    return None if y is None else class_indicators(y, classes)
 
 
 def _pseudo_labels(

@@ -25,6 +25,7 @@ from unpooled.linalg.centred_products import coordinates, gram_image, products
 from unpooled.linalg.eigen import leading_eigenpairs, with_positive_peaks
 from unpooled.linalg.moments import squared_deviations
 from unpooled.linalg.ritz import RitzPairs
+from unpooled.models.base import disclosed_columns
 from unpooled.models.moments import finite_sums
 from unpooled.models.pca.krylov import iterated
 from unpooled.models.pca.spectrum import (
@@ -272,10 +273,10 @@ def disclosed_loadings(
     federation: Federation, *, kept_of: str, variance: Float[Array, " k"]
 ) -> tuple[Float[Array, " p"], Float[Array, "k p"]]:
     """Return means and loadings of all columns, which every silo must allow."""
-    parts = federation.collect(shown_loadings, kept_of=kept_of, variance=variance)
-    by_silo = [parts[party] for party in federation.parties]
-    mean = np.concatenate([part["mean"] for part in by_silo])
-    return mean, np.hstack([part["components"] for part in by_silo])
+    found = disclosed_columns(
+        federation, shown_loadings, kept_of=kept_of, variance=variance
+    )
+    return found["mean"], found["components"]
 
 
 def basis_width(N: int, k: int) -> int:

@@ -30,7 +30,7 @@ from unpooled.data.categories import category_code, category_name
 from unpooled.data.columns import listing
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.models.base import FederatedEstimator
+from unpooled.models.base import FederatedEstimator, disclosed_columns
 from unpooled.models.description.quantiles import (
     STEPS,
     check_least,
@@ -527,9 +527,8 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
     def _find_own_missing(self, federation: Federation) -> None:
         """Find the columns that have an indicator, of each silo's own."""
         federation.keep(own_missing)
-        shown = federation.collect(shown_lacks)
-        lacks = [shown[party]["lacks"] for party in federation.parties]
-        self.indicator_features_ = np.flatnonzero(np.concatenate(lacks))
+        lacks = disclosed_columns(federation, shown_lacks)["lacks"]
+        self.indicator_features_ = np.flatnonzero(lacks)
         if federation.coordinator.planned:
             federation.coordinator.notes.append(_PLANNED)
 
@@ -604,9 +603,8 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
                 f"The {filling_name(self.strategy)}s of a silo's own columns are cells "
                 f"of its people, often of one: no silo shows them."
             )
-        shown = federation.collect(shown_statistics, kept_of=self.kept_)
-        parts = [shown[party]["statistics"] for party in federation.parties]
-        self.statistics_ = np.concatenate(parts)
+        shown = disclosed_columns(federation, shown_statistics, kept_of=self.kept_)
+        self.statistics_ = shown["statistics"]
 
     def _constants(self, federation: Federation) -> Any:
         texts = set(federation.categorical)

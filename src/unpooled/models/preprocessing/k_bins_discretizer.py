@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from unpooled.arrays import Array, Float, Int
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.models.base import FederatedEstimator, input_names
+from unpooled.models.base import FederatedEstimator, disclosed_columns, input_names
 from unpooled.models.description.bins import EDGES, bin_numbers, cuts_of, ends_of
 from unpooled.models.description.quantiles import (
     COMPARISONS,
@@ -332,8 +332,7 @@ class KBinsDiscretizer(TransformerMixin, FederatedEstimator):
         federation.keep(own_bins, n_bins=k, strategy=self.strategy, shown=shown)
         if ordinal:
             return
-        found = federation.collect(shown_bins)
-        bins = np.concatenate([found[party]["bins"] for party in federation.parties])
+        bins = disclosed_columns(federation, shown_bins)["bins"]
         if federation.coordinator.planned:
             bins = np.full(federation.n_features, k)
         self.n_bins_ = np.rint(bins).astype(np.int64)

@@ -23,7 +23,7 @@ from unpooled.data.categories import (
 )
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.models.base import check_all_rows
+from unpooled.models.base import check_all_rows, disclosed_columns
 from unpooled.models.moments import check_finite
 from unpooled.models.preprocessing.agreed_categories import Categories
 from unpooled.models.preprocessing.category_groups import Groups, grouped
@@ -34,6 +34,10 @@ OWN_NAMES = (
     "The categories of a silo's own columns stay there: no silo shows their names or "
     "how many rows have them. Each has them in its own results."
 )
+_MADE = (
+    "how many columns each of the silo's columns becomes, or how many numbers its "
+    "categories have; -1 for a column of numbers"
+)
 # Where a group has no column or number. Codes are not below -2.
 ABSENT = -3.0
 _DROPPED = (None, "first", "if_binary")
@@ -42,11 +46,7 @@ _DROPPED = (None, "first", "if_binary")
 @kept(
     by="party",
     settings=("min_frequency",),
-    made=stays(
-        "p",
-        meaning="how many columns each of the silo's columns becomes, or how many "
-        "numbers its categories have; -1 for a column of numbers",
-    ),
+    made=stays("p", meaning=_MADE),
     fewest=stays(
         "p",
         meaning="how many rows the smallest category of each column has",
@@ -80,14 +80,7 @@ def own_groups(
     return {"made": made, "fewest": fewest}
 
 
-@disclosed(
-    made=release(
-        "p",
-        meaning="how many columns each of the silo's columns becomes, or how many "
-        "numbers its categories have; -1 for a column of numbers",
-        counts="columns",
-    )
-)
+@disclosed(made=release("p", meaning=_MADE, counts="columns"))
 def shown_made(kept: Any) -> dict[str, Any]:
     """Return how many columns become of each, which the others' views depend on."""
     return {"made": kept["made"]}
@@ -207,8 +200,7 @@ def fit_own_categories(
     )
     options = {"min_frequency": min_frequency, "drop": drop, "numbered": numbered}
     federation.keep(own_groups, **options)
-    shown = federation.collect(shown_made)
-    made = np.concatenate([shown[party]["made"] for party in federation.parties])
+    made = disclosed_columns(federation, shown_made)["made"]
     if federation.coordinator.planned:
         coded = set(federation.categorical)
         made = planned_columns("groups", federation.feature_names, coded)

@@ -24,7 +24,7 @@ from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.moments import squared_deviations
-from unpooled.models.base import FederatedEstimator, input_names
+from unpooled.models.base import FederatedEstimator, disclosed_columns, input_names
 from unpooled.models.moments import (
     MEAN,
     OBSERVED,
@@ -303,16 +303,10 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
             self.scale_ = _scale(self.var_, mean, count)
 
     def _gather(self, federation: Federation) -> None:
-        sums = federation.collect(shown_sums, kept_of=self.kept_)
-        count, total = (
-            np.concatenate([sums[party][name] for party in federation.parties])
-            for name in ("count", "total")
-        )
-        squares = None
+        found = disclosed_columns(federation, shown_sums, kept_of=self.kept_)
         if self.with_std:
-            shown = federation.collect(shown_squares, kept_of=self.kept_)
-            squares = np.concatenate([shown[p]["squares"] for p in federation.parties])
-        self._set(count, total, squares)
+            found |= disclosed_columns(federation, shown_squares, kept_of=self.kept_)
+        self._set(found["count"], found["total"], found.get("squares"))
 
     def transform(self, X: Any) -> Any:
         """Return standardised rows.

@@ -47,6 +47,7 @@ from unpooled.arrays import Array, Bool, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.secret_draws import secret_draws
+from unpooled.models.base import disclosed_columns
 from unpooled.models.moments import complete
 from unpooled.models.regression.response import Roles, check_enough_rows
 from unpooled.protocol.bounds import Ceiling
@@ -585,14 +586,9 @@ def shown_by_parties(
     federation: Federation, target: str, *, kept_of: str
 ) -> tuple[Float[Array, " p"], Float[Array, " p"]]:
     """Return coefficients and standard errors, which every silo must allow."""
-    parts = federation.collect(shown_coefficients, kept_of=kept_of)
-    columns = federation.columns_of
-    coef, error = (
-        np.concatenate([parts[party][name] for party in columns])
-        for name in ("coef", "error")
-    )
+    shown = disclosed_columns(federation, shown_coefficients, kept_of=kept_of)
     predicts = _predicts(federation.feature_names, target)
-    return coef[predicts], error[predicts]
+    return shown["coef"][predicts], shown["error"][predicts]
 
 
 def _predicts(columns: Sequence[str], target: str) -> Bool[Array, " p"]:

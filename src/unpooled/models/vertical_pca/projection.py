@@ -12,6 +12,7 @@ import numpy as np
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
+from unpooled.models.base import disclosed_columns
 from unpooled.protocol.step import disclosed, kept, public, release, stays, summed
 
 LOADINGS = "the loadings of the silo's own columns"
@@ -112,5 +113,5 @@ def disclosed_loadings(
     federation: Federation, k: int, kept_of: str
 ) -> Float[Array, "k p"]:
     """Have the silos disclose the components; columns are in the parties' order."""
-    shown = federation.collect(shown_loadings, like=np.ones(k), kept_of=kept_of)
-    return np.hstack([shown[party]["components"] for party in federation.parties])
+    asked = {"like": np.ones(k), "kept_of": kept_of}
+    return disclosed_columns(federation, shown_loadings, **asked)["components"]

@@ -132,6 +132,11 @@ class ComputedTotal(JointComputation):
         """Name of the one total."""
         return (self.name,)
 
+    @property
+    def element_bytes(self) -> int:
+        """Bytes of a number modulo the prime, which has room for what hides it."""
+        return (self.bits + HIDING_BITS + 12) // 8
+
     def rounds(self, n_computing: int) -> int:
         """Return 1: messages between processes are no rounds of the coordinator's."""
         return 1

@@ -19,7 +19,6 @@ import numpy as np
 from unpooled.arrays import Array
 from unpooled.errors import AggregationError
 from unpooled.secure.comparison.joint_computation import (
-    HIDING_BITS,
     ComputedTotal,
     Rows,
     Shape,
@@ -70,7 +69,7 @@ class SharedEigenpairs(ComputedTotal):
 
     def bytes(self, name: str, shape: Shape, n_computing: int, sizes: Sizes) -> int:
         """Return roughly the bytes that a party sends: most of them for the vectors."""
-        element = (BITS + HIDING_BITS + 12) // 8
+        element = self.element_bytes
         if name != self.vectors:
             # The last product of each quotient, and its value.
             return 2 * shape[0] * element * (n_computing - 1)

@@ -68,7 +68,7 @@ class SharedProducts(ComputedTotal):
 
     def bytes(self, name: str, shape: Shape, n_computing: int, sizes: Sizes) -> int:
         """Return roughly the bytes that a party sends: most of them for the cells."""
-        element, q = (BITS + HIDING_BITS + 12) // 8, shape[0]
+        element, q = self.element_bytes, shape[0]
         n = sizes.get("N", 0) * q + 2 * (q + q * (q + 1) // 2)
         return n * element * (n_computing - 1)
 
