@@ -979,6 +979,11 @@ def describe(
     -------
     Describe
         Prints as a table; with `to_frame`, `to_markdown` and `to_latex`.
+
+    Raises
+    ------
+    DataError, ReleaseRefusedError
+        As of `Describe`.
     """
     return Describe(
         by,

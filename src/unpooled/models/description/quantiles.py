@@ -450,6 +450,11 @@ def quantiles(
     DataFrame
         Probabilities by columns. A missing number stands where fewer than `min_rows`
         values lie at or beyond a quantile.
+
+    Raises
+    ------
+    DataError, ReleaseRefusedError
+        As of `Quantiles`.
     """
     # Before silos are asked for what could not be shown.
     pandas_if_installed()
