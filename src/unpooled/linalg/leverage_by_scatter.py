@@ -300,7 +300,7 @@ class _Projections:
         eps = float(np.finfo(np.float32).eps)
         gamma = 2.0 * (whitening.width + 4) * eps
         of_leverage, of_mean, of_rows = whitening.sizes(self._W, n)
-        # Of usual rows; a sum over rows, by which S is proven, has less.
+        # For rows of usual size. A sum over rows, which proves S, has a smaller error.
         self.is_single = (
             precision is np.float32
             and gamma * of_rows <= _ROUNDED * self._root

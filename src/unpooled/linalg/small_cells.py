@@ -75,7 +75,8 @@ def withheld_silos(
     The smallest silos are withheld with one that has a small count, whichever has it.
     So a larger limit, which flags more silos, withholds the same and more: silos of two
     tables are not withheld in turn. Nor are they where groups are silos: `withheld`
-    takes the smallest ones too. For the same reason silos of one size go together.
+    takes the smallest ones too. For the same reason silos of equal size are withheld
+    together.
 
     Parameters
     ----------

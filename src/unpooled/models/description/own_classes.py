@@ -21,6 +21,7 @@ in the order of text.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, final
 
 import numpy as np
@@ -311,26 +312,31 @@ def _described(
     limits: _Limits,
 ) -> dict[str, Any]:
     """Return a silo's own table by class, and what it may show of it."""
-    fewest, least, most = limits.fewest, limits.least, limits.most
-    about = (columns, coded, dictionary)
-    whole = own_description(cells, *about, fewest=fewest, least=least, most=most)
+    describe = partial(
+        own_description,
+        columns=columns,
+        coded=coded,
+        dictionary=dictionary,
+        fewest=limits.fewest,
+        least=limits.least,
+        most=limits.most,
+    )
     classes = [codes == k for k in range(limits.n_classes)]
-    parts = [
-        own_description(cells[rows], *about, fewest=fewest, least=least, most=most)
-        for rows in classes
-    ]
+    whole, parts = describe(cells), [describe(cells[rows]) for rows in classes]
     names = ("n", "missing", "mean", "std")
     own = {f"class_{name}": np.array([part[name] for part in parts]) for name in names}
     quartiles = np.array([part["quartiles"] for part in parts])
     for i, name in enumerate(("first_quartile", "median", "third_quartile")):
         own[f"class_{name}"] = quartiles[:, :, i]
-    totals = _totals(cells, [*classes, slice(None)], *about, limits)
+    groups = [*classes, slice(None)]
+    totals = _totals(cells, groups, columns, coded, dictionary, limits)
+    counts = _counts_by_class(cells, classes, columns, coded, dictionary, limits)
     return {
         **whole,
         **own,
         **_comparison(own, totals),
-        "class_category_counts": _counts_by_class(cells, classes, *about, limits),
-        **_shown(cells, [*classes, slice(None)], totals, limits),
+        "class_category_counts": counts,
+        **_shown(cells, groups, totals, limits),
     }
 
 

@@ -78,7 +78,7 @@ def split_clusters(
 def cluster_products(
     scores: Float[Array, "n m"], clusters: Float[Array, " n"], *, grouped: bool
 ) -> dict[str, Any]:
-    """Return what `RELEASED` declares of a silo's rows.
+    """Return the arrays that `RELEASED` declares, from a silo's rows.
 
     Parameters
     ----------

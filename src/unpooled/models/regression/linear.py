@@ -148,8 +148,15 @@ class LeastSquares(RegressorMixin, FederatedEstimator):
             self.r2_ = within
         self.n_samples_ = N
         self.predictors_, self.response_ = roles.predictors, roles.response
-        solved = R[:-1, :-1], b * unit, residual
-        return view, _Standardised(N, mean, scale, *solved, own)
+        return view, _Standardised(
+            N=N,
+            mean=mean,
+            scale=scale,
+            R=R[:-1, :-1],
+            b=b * unit,
+            residual=residual,
+            n_intercepts=own,
+        )
 
     def _keep_intercepts(self, view: Federation, n_intercepts: int) -> None:
         """Have each silo keep its own intercept; the last round of `site_effects`."""

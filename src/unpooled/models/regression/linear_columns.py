@@ -153,7 +153,7 @@ def local_products(
     Q = _orthonormal(image)
     predicts = _predicts(columns, target)
     B = Q.T @ kept["rows"][:, predicts]
-    # Without a response the sums are over no column.
+    # Where the silo does not have the response, these are zeros: sums over no column.
     y = kept["rows"][:, ~predicts].sum(axis=1)
     return {
         "gram": B @ B.T,

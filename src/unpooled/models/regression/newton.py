@@ -461,7 +461,7 @@ def _too_few(max_iter: int, gain: float, tol: float) -> ConvergenceError:
 
 
 def _separated(direction: Float[Array, " k"], names: Sequence[str]) -> DataError:
-    # What moves by about as much in every step is on the way to infinity.
+    # A coefficient that moves by about as much in every step diverges.
     worst = names[int(np.abs(direction).argmax())]
     return DataError(
         f"The responses are separated: some combination of columns, {worst!r} "

@@ -682,8 +682,8 @@ class View:
     def fillings(self) -> dict[str, Filling]:
         """How missing cells of each source column are filled, where they are.
 
-        The number is what a row gets in which every cell is missing, at the first
-        transform that makes a number of it.
+        The number is the value of the cell in a row in which every cell is missing,
+        after the first transform that makes it a number.
         """
         done = defaultdict[str, list[tuple[Derive, int]]](list)
         found = dict[str, Filling]()
@@ -785,7 +785,7 @@ class IdColumn:
 def is_by_column(step: Step) -> bool:
     """Whether the settings of a step are arrays with a last axis over columns.
 
-    Those of a transform that reads what the silo kept are such arrays that it kept.
+    The settings of a transform that reads kept arrays are among these arrays.
     """
     if step.verb == "derived" and "kept" in step.reads:
         return bool(step.settings)
