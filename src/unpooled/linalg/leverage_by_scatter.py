@@ -166,7 +166,7 @@ def leverage_by_scatter(
 def _stages(clear: float, unnoted: float, p: int, n: int) -> dict[int, float]:
     """Return how many projections rows are judged by, and up to which squared norm.
 
-    Those of every row come first, then those of rows that these do not clear.
+    The first projections are of every row, the later ones of rows that are not cleared.
 
     Parameters
     ----------

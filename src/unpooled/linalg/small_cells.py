@@ -101,7 +101,7 @@ def is_unsafe(
     rest : (p, l) array
         Counts of each column by rows, over the silos that are withheld.
     own : (p, l) array
-        Those of one of these silos, which can subtract them.
+        Counts of one of these silos, which can subtract them.
     least : (p, l) array
         The least count, but for 0, that is no secret.
     """

@@ -44,8 +44,8 @@ from unpooled.models.description.shown_table import (
     CODES,
     FEWEST,
     WITHHELD,
-    Table,
-    Totals,
+    ShownTable,
+    TableTotals,
     group_sums,
     of_categories,
     places_of,
@@ -347,7 +347,7 @@ def _totals(
     coded: Sequence[str],
     dictionary: Mapping[float, str],
     limits: _Limits,
-) -> Totals:
+) -> TableTotals:
     """Return the totals of the silo's own columns, with places for frequent names."""
     categorical = np.flatnonzero(np.isin(columns, coded))
     X, frequent = cells.copy(), list[range]()
@@ -365,7 +365,7 @@ def _totals(
     means = sums["total"] / np.maximum(sums["count"], 1.0)
     pairs = zip(groups, means, strict=True)
     squares = np.array([squared_deviations(X[rows], mean) for rows, mean in pairs])
-    return Totals(
+    return TableTotals(
         **sums,
         squares=squares,
         categorical=categorical,
@@ -374,7 +374,7 @@ def _totals(
     )
 
 
-def _comparison(own: Mapping[str, Array], totals: Totals) -> dict[str, Array]:
+def _comparison(own: Mapping[str, Array], totals: TableTotals) -> dict[str, Array]:
     """Return tests and differences of the silo's own columns, for its people alone."""
     counts = np.zeros((len(totals.rows), *totals.frequent.shape))
     for k, codes in enumerate(totals.frequent):
@@ -421,11 +421,11 @@ def _counts_by_class(
 def _shown(
     cells: Float[Array, "N p"],
     groups: Sequence[Any],
-    totals: Totals,
+    totals: TableTotals,
     limits: _Limits,
 ) -> dict[str, Array]:
     """Return what the silo may show, -1 for what is withheld."""
-    table = Table.of(totals)
+    table = ShownTable.of(totals)
     mean, variance = table.moments(totals, limits.least)
     g, p = totals.count.shape
     hidden = np.zeros(p, bool)

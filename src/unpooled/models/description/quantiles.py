@@ -80,7 +80,7 @@ class _Arguments:
     inward: bool
     below: Float[Array, "t l k"]
 
-    def search(self) -> column_quantiles.Search:
+    def search(self) -> column_quantiles.QuantileSearch:
         """Return the search that follows from the totals."""
         return column_quantiles.search_of(
             self.count,

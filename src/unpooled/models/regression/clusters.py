@@ -128,7 +128,7 @@ def products_of(scores: Float[Array, "n m"], n_columns: int | None = None) -> We
     Parameters
     ----------
     n_columns : int, optional
-        Those of each class, where there are several.
+        Number of columns of each class, where there are several.
     """
     products = scatter(scores, np.zeros(scores.shape[1]))
     return Weighed(products, (scores,), period=n_columns)
