@@ -242,7 +242,7 @@ def likelihood(x: np.ndarray, lam: np.ndarray) -> np.ndarray:
     phi = yeo_johnson.log_size(x)
     about = yeo_johnson.Reference(float(phi.mean()), float(phi.std()))
     log_scale = about.log_scale(lam)
-    values = yeo_johnson.Column(x, about).shifted(lam, log_scale)
+    values = yeo_johnson.ObservedColumn(x, about).shifted(lam, log_scale)
     log_deviation = np.log(values.std(axis=1)) + log_scale + lam * about.beta
     return -log_deviation + (lam - 1.0) * phi.mean()
 

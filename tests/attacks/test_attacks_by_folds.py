@@ -150,6 +150,15 @@ def test_a_selection_that_three_silos_do_not_have_is_refused():
     assert refused == ["shared_blocks"] * 2
 
 
+def test_where_three_silos_share_one_block_nothing_is_selected():
+    """A training part would be all rows, whatever its name says."""
+    uneven = {"a": rows(15, seed=0), "b": rows(200, seed=1), "c": rows(200, seed=2)}
+    here = up.simulate(uneven, random_state=0)
+    for part in here.train_test_split():
+        with pytest.raises(ReleaseRefusedError, match="shared_blocks"):
+            up.StandardScaler().fit(part)
+
+
 def test_blocks_stay_merged_where_other_silos_grow():
     """Merged and apart they would differ in blocks of one silo."""
     own = Party(

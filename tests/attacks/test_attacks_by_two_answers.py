@@ -108,6 +108,20 @@ def test_two_answers_do_not_show_whom_two_columns_differ_in(attack, label, follo
     assert (refused.value.party, refused.value.rule) == ("b", "max_leverage")
 
 
+def test_nor_among_more_columns_than_rows_can_judge_at_once():
+    """70 columns and the diagnoses were multiplied with the age, of 100 rows."""
+    rng, data = np.random.default_rng(1), tables()
+    names = [f"x{j}" for j in range(70)]
+    for name, frame in data.items():
+        others = pd.DataFrame(rng.standard_normal((100, 70)), columns=names)
+        data[name] = pd.concat([frame, others], axis=1)
+    here = up.simulate(data)
+    for some in (["ill"], names[:31], names[31:62], names[62:]):
+        up.PCA().fit(here.select([*some, "age"]))
+    with pytest.raises(ReleaseRefusedError, match="max_leverage"):
+        up.PCA().fit(here.select(["ill_later", "age"]))
+
+
 @pytest.mark.parametrize(("attack", "label"), ATTACKS.values(), ids=ATTACKS.keys())
 def test_control_without_a_limit_two_answers_show_the_person(attack, label):
     here = up.simulate(tables(), label=label, policy=OPEN)

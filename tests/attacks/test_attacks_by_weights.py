@@ -39,16 +39,16 @@ def tables() -> dict[str, pd.DataFrame]:
 
 
 @pytest.fixture
-def opened(monkeypatch) -> list[newton.Evaluation]:
+def opened(monkeypatch) -> list[newton.LogLikelihood]:
     """Keep the totals that the coordinator opens."""
-    found: list[newton.Evaluation] = []
-    make = newton.Evaluation.__init__
+    found: list[newton.LogLikelihood] = []
+    make = newton.LogLikelihood.__init__
 
-    def kept(one: newton.Evaluation, *values: Any) -> None:
+    def kept(one: newton.LogLikelihood, *values: Any) -> None:
         make(one, *values)
         found.append(one)
 
-    monkeypatch.setattr(newton.Evaluation, "__init__", kept)
+    monkeypatch.setattr(newton.LogLikelihood, "__init__", kept)
     return found
 
 

@@ -196,6 +196,21 @@ def test_cells_that_were_filled_are_not_imputed_from_others():
     assert set(asked.values()) == {"derived_order"}
 
 
+def test_two_parts_of_the_columns_are_not_imputed_in_one_view():
+    """Patterns of each part are unions of patterns of both."""
+    step, parts = "iterative_imputer.not_yet_imputed", (("x0", "x1"), ("x2",))
+    chain = [
+        Derive(step, some, {"initial": np.full(len(some), 5.0)}, of=some)
+        for some in parts
+    ]
+    asked = entered(silos(tables(SHARED))).rules(
+        "iterative_imputer.local_filled",
+        {"centre": np.full(3, 5.0)},
+        (Select(COLUMNS), *chain),
+    )
+    assert set(asked.values()) == {"another_filling"}
+
+
 def test_one_row_more_of_a_pattern_is_not_the_difference_of_two_versions(tmp_path):
     jobs = Jobs(tmp_path, tables(SHARED), policy={**PATIENT})
     taken_apart(entered(jobs.start()))

@@ -7,7 +7,7 @@ import pytest
 from audit_command import COLUMNS, NAMES, command, heart, rows
 from unpooled import StandardScaler
 from unpooled.errors import AggregationError, ReleaseRefusedError, StudyError
-from unpooled.federation.following import Following
+from unpooled.federation.following import FollowedPrograms
 from unpooled.models.files.model_file import load, save
 
 # Fixtures of another module.
@@ -109,7 +109,7 @@ def test_models_that_are_too_large_or_too_many_are_refused(heart, monkeypatch):
 
 
 def test_forget_deletes_models_and_never_the_log(heart):
-    heart.start(Following(interactive=True))
+    heart.start(FollowedPrograms(interactive=True))
     pipeline, federation = heart.fit(follows=True)
     heart.deliver(pipeline)
     StandardScaler().fit(pipeline[:1].transform(federation))

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 
 import unpooled as up
 from command_line import too_wide
-from unpooled.cli.progress import Display
+from unpooled.cli.progress import ProgressDisplay
 from unpooled.cli.results_tables import exhibits
 from unpooled.cli.tables import left_table, plan_table
 from unpooled.cli.terminal import printable, shape
@@ -39,7 +39,7 @@ def test_a_terminal_gets_a_bar():
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=80, color_system=None)
 
-    with Display(console) as display:
+    with ProgressDisplay(console) as display:
         display.planned(plan)
         for event in heard:
             display.listener(*event)
@@ -55,7 +55,7 @@ def test_quiet_and_files_get_plain_lines(terminal):
     out = io.StringIO()
     console = Console(file=out, force_terminal=terminal, width=80)
 
-    with Display(console, quiet=terminal) as display:
+    with ProgressDisplay(console, quiet=terminal) as display:
         display.planned(plan)
         for event in heard:
             display.listener(*event)
@@ -90,7 +90,7 @@ def test_bytes_are_those_of_the_step_when_a_search_ends_early():
     up.Describe(quartiles=False).fit(federation)
 
     out = io.StringIO()
-    with Display(Console(file=out, width=200)) as display:
+    with ProgressDisplay(Console(file=out, width=200)) as display:
         display.planned(joined_plans(fit, after))
         for event in heard:
             display.listener(*event)
@@ -108,7 +108,7 @@ def test_more_rounds_than_planned_are_shown_too():
     plan, heard, _ = planned_and_heard()
     out = io.StringIO()
 
-    with Display(Console(file=out, width=80)) as display:
+    with ProgressDisplay(Console(file=out, width=80)) as display:
         display.planned(plan)
         for party, step, number in [*heard, *((p, s, n + 3) for p, s, n in heard)]:
             display.listener(party, step, number)

@@ -8,6 +8,7 @@ import textwrap
 import pytest
 
 import unpooled
+import unpooled.metrics
 import unpooled.testing
 from public_names import CLASSES, PUBLIC, described, entries, parameters, sections
 from unpooled.models.base import FederatedEstimator
@@ -21,6 +22,7 @@ FUNCTIONS = [
     getattr(module, name)
     for module, names in (
         (unpooled, PUBLIC),
+        (unpooled.metrics, unpooled.metrics.__all__),
         (unpooled.testing, unpooled.testing.__all__),
     )
     for name in names
@@ -33,6 +35,28 @@ METHODS = [
     if not name.startswith("_")
     if inspect.isfunction(value) or isinstance(value, classmethod | staticmethod)
 ]
+METRICS = [function for function in FUNCTIONS if "metrics" in function.__module__]
+# Public names that are no statistics, so that no paper has their formula: the library's
+# own objects and files, pictures of what other names compute, and functions that fit an
+# estimator, whose docstring has the source.
+WITHOUT_SOURCE = {
+    *("Federation", "Ledger", "Plan", "Policy", "Study", "plan", "simulate"),
+    *("load", "save", "open_source", "partition_columns"),
+    *("make_column_selector", "make_column_transformer"),
+    *("ConfusionMatrixDisplay", "HeatmapDisplay", "HistogramDisplay"),
+    *("LoadingsDisplay", "describe", "heterogeneity", "quantiles"),
+    *("compare_with_meta_analysis", "check_estimator", "check_step"),
+}
+SOURCED = [
+    thing
+    for thing in [*FUNCTIONS, *(getattr(unpooled, name) for name in CLASSES)]
+    if thing.__name__ not in WITHOUT_SOURCE
+]
+# Parameters that a function can find wrong.
+CHECKED = {
+    *("X", "estimator", "federation", "model", "parties", "path", "source"),
+    *("y_pred", "y_prob", "y_score"),
+}
 WANTED = ("Attributes", "Notes", "References", "Raises")
 # Attributes in the squared or plain units of the columns, of which the denominator has
 # to be said: of these alone, or as another attribute that says it.
@@ -101,9 +125,9 @@ def test_every_array_has_its_shape_and_every_variance_its_denominator(kind):
     assert not bare, "a variance without its denominator"
 
 
-@pytest.mark.parametrize("kind", ESTIMATORS, ids=lambda kind: kind.__name__)
-def test_every_source_can_be_found(kind):
-    text = "\n".join(sections(kind)["References"])
+@pytest.mark.parametrize("thing", SOURCED, ids=lambda thing: thing.__name__)
+def test_every_source_can_be_found(thing):
+    text = "\n".join(sections(thing).get("References", []))
     sources = re.split(r"\n\s*\n", text.strip())
     vague = [one for one in sources if not FOUND.search(one)]
     assert not vague, "a source without its year or the place in it"
@@ -117,3 +141,24 @@ def test_what_raises_says_so(function):
     refuses = (inspect.getdoc(function) or "").startswith("Refuse")
     if raises(function) and not refuses:
         assert sections(function).get("Raises")
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
+def test_a_function_says_what_comes_back_and_what_it_raises(function):
+    found = sections(function)
+    returned = inspect.signature(function).return_annotation
+    # Some first lines name the class that comes back, which has a docstring.
+    named = re.match(r"Return a `\w+`", found[""][0])
+    if returned not in (None, "None") and not named:
+        assert found.get("Returns")
+    if CHECKED & set(parameters(function)):
+        assert found.get("Raises")
+
+
+@pytest.mark.parametrize("function", METRICS, ids=lambda function: function.__name__)
+def test_a_metric_says_what_is_released(function):
+    assert "Released" in " ".join(sections(function)["Notes"])
+
+
+def test_what_has_no_source_is_public():
+    assert {thing.__name__ for thing in FUNCTIONS} | set(CLASSES) >= WITHOUT_SOURCE

@@ -13,7 +13,7 @@ from hard_columns import REAL, made_up, real
 from optima import is_optimal
 from tiers import slow
 from unpooled.linalg import yeo_johnson
-from unpooled.linalg.yeo_johnson import Column, Reference
+from unpooled.linalg.yeo_johnson import ObservedColumn, Reference
 
 # A tenth of what is promised: the search itself stops at 2^-30.
 TOL = 1e-8
@@ -98,7 +98,7 @@ def test_cells_far_below_a_large_centre_keep_their_place(sign):
     x = sign * np.array([0.0, 1.0, 1e6, np.exp(20.0), np.exp(45.0), np.exp(47.0)])
     reference = Reference(sign * 45.0, 2.0)
 
-    u = Column(x, reference).u
+    u = ObservedColumn(x, reference).u
 
     assert_allclose(u, np.log1p(np.abs(x)) - 45.0, rtol=1e-14, atol=1e-14)
     for lam in (-0.05, 0.0, 0.01):
@@ -123,9 +123,11 @@ def test_sums_of_parts_are_the_sums_of_the_whole(values, t, cut):
     x, reference = np.array(values), Reference(0.25, 0.5)
     lam = np.array([t / reference.spread])
 
-    parts = [Column(part, reference).slope_sums(lam) for part in np.split(x, [cut])]
+    parts = [
+        ObservedColumn(part, reference).slope_sums(lam) for part in np.split(x, [cut])
+    ]
 
-    whole = Column(x, reference).slope_sums(lam)
+    whole = ObservedColumn(x, reference).slope_sums(lam)
     # Saturated sums replace the part's own: only the sign of the result is promised.
     if abs(whole[4, 0]) < 2.0**100:
         total = np.sum(parts, axis=0)
@@ -135,7 +137,7 @@ def test_sums_of_parts_are_the_sums_of_the_whole(values, t, cut):
 def test_a_tail_beyond_measure_gives_its_side():
     reference = Reference(0.0, 1.0)
     for lam, sign in ((40.0, -1.0), (-40.0, 1.0)):
-        column = Column(np.array([1.0, -1e12 * sign]), reference)
+        column = ObservedColumn(np.array([1.0, -1e12 * sign]), reference)
         sums = column.slope_sums(np.array([lam]))
         assert np.sign(yeo_johnson.slope_sign(sums / 2)) == sign
 
@@ -144,7 +146,9 @@ def test_rows_that_are_not_there_add_nothing():
     x, reference = np.array([np.nan, 1.0, np.nan, -3.0]), Reference(0.0, 1.0)
     lam = np.array([0.7])
     assert_array_equal(
-        Column(x, reference).slope_sums(lam),
-        Column(x[[1, 3]], reference).slope_sums(lam),
+        ObservedColumn(x, reference).slope_sums(lam),
+        ObservedColumn(x[[1, 3]], reference).slope_sums(lam),
     )
-    assert_array_equal(Column(x[[0]], reference).slope_sums(lam), np.zeros((5, 1)))
+    assert_array_equal(
+        ObservedColumn(x[[0]], reference).slope_sums(lam), np.zeros((5, 1))
+    )

@@ -100,10 +100,11 @@ def test_forms_that_no_coordinator_sends_are_refused(rogue):
     where = rogue.where["study"], rogue.where["session"]
     good = encode(*steps[0].as_message())
     header, arrays = together(*where, [good, good[:-1]])
+    _, whole = together(*where, [encode(*one.as_message()) for one in steps])
     for broken in (
         encode(*together(*where, [good, join])),
         encode(header, arrays),
-        encode(header, dict(reversed(arrays.items()))),
+        encode(header, dict(reversed(whole.items()))),
         encode(header, {"0": arrays["0"], "1": np.zeros(3)}),
     ):
         assert rules(rogue, broken) == {"malformed_message"}

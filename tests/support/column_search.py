@@ -3,7 +3,7 @@
 import numpy as np
 
 from unpooled.linalg.root_search import SignSearch, candidate
-from unpooled.linalg.yeo_johnson import Column, Reference, log_size, slope_sign
+from unpooled.linalg.yeo_johnson import ObservedColumn, Reference, log_size, slope_sign
 
 
 def optimal(x, tol=2.0**-30, n_candidates=1):
@@ -15,7 +15,7 @@ def optimal(x, tol=2.0**-30, n_candidates=1):
     x = x[~np.isnan(x)]
     phi = log_size(x)
     reference = Reference(float(phi.mean()), float(phi.std()))
-    column, search = Column(x, reference), SignSearch(1, tol, n_candidates)
+    column, search = ObservedColumn(x, reference), SignSearch(1, tol, n_candidates)
     while len(search.active):
         functions, places = search.places()
         sums = column.slope_sums(candidate(places) / reference.spread)

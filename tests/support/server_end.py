@@ -6,7 +6,7 @@ import pyarrow.parquet
 
 from integration.rows import SILOS, write_rows
 from unpooled.coordinator.channel import LocalChannel
-from unpooled.federation.following import Following
+from unpooled.federation.following import FollowedPrograms
 from unpooled.party.setup.silo_file import SiloFile
 from unpooled.party.setup.silo_init import SiloConfig, init_silo, pin
 from unpooled.protocol.message import decode
@@ -90,7 +90,9 @@ class ServerEnd:
 
     def party(self, silo):
         """Open a silo's door."""
-        return SiloFile.from_file(self.silos[silo] / "silo.toml").party(Following())
+        return SiloFile.from_file(self.silos[silo] / "silo.toml").party(
+            FollowedPrograms()
+        )
 
     def _channel(self, parties, timeout):
         return LocalChannel(

@@ -34,7 +34,7 @@ from unpooled.cli.studies import app as studies_commands
 from unpooled.cli.terminal import complain, console, say
 
 if TYPE_CHECKING:
-    from unpooled.cli.progress import Display
+    from unpooled.cli.progress import ProgressDisplay
     from unpooled.study import Run, Study
 
 app = group("unpooled", "Statistics across organisations that may not share rows.")
@@ -267,7 +267,7 @@ def _execute(
     quiet: bool,
 ) -> None:
     """Run or resume a study, with a progress bar, and show the results."""
-    from unpooled.cli.progress import Display
+    from unpooled.cli.progress import ProgressDisplay
     from unpooled.cli.results_tables import show_run
 
     window, seconds = console(), 0.0 if wait is None else duration("--wait", wait)
@@ -276,7 +276,10 @@ def _execute(
     about_run(folder)
     start: Callable[..., Run] = study.resume if resume else study.run
     try:
-        with _ended_by_sigterm() as ended, Display(window, quiet=quiet) as display:
+        with (
+            _ended_by_sigterm() as ended,
+            ProgressDisplay(window, quiet=quiet) as display,
+        ):
             done = start(
                 folder,
                 kit=kit,
@@ -319,7 +322,7 @@ def _ended_by_sigterm() -> Iterator[list[int]]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _confirm_stop(study: "Study", display: "Display") -> bool:
+def _confirm_stop(study: "Study", display: "ProgressDisplay") -> bool:
     """Ask whether Ctrl-C is meant to stop the job at the server."""
     if not sys.stdin.isatty():
         return True

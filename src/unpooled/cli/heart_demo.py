@@ -13,7 +13,7 @@ from rich.text import Text
 
 from unpooled.arrays import Array, Float
 from unpooled.cli.layout import part, table
-from unpooled.cli.progress import Display
+from unpooled.cli.progress import ProgressDisplay
 from unpooled.cli.results_tables import exhibits
 from unpooled.cli.tables import left_table
 from unpooled.cli.terminal import printable
@@ -96,7 +96,7 @@ def _fit(console: Console, pipeline: Any, federation: Federation, quiet: bool) -
     part(console, "Fitting", "Impute missing cells, standardise, compute 5 components.")
     console.print()
     coordinator: Any = federation.coordinator
-    with Display(console, quiet=quiet) as display:
+    with ProgressDisplay(console, quiet=quiet) as display:
         display.planned(plan(pipeline, federation))
         coordinator.listeners.append(display.listener)
         pipeline.fit(federation)

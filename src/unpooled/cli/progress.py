@@ -17,7 +17,7 @@ from unpooled.results.formats import byte_size, counted
 
 
 @final
-class Display:
+class ProgressDisplay:
     """Shows the progress of a run, from its plan and its events.
 
     Parameters
@@ -46,7 +46,7 @@ class Display:
         self._waits_for = ""
         self._round, self._answered, self._done = 0, set[str](), 0
 
-    def __enter__(self) -> "Display":
+    def __enter__(self) -> "ProgressDisplay":
         return self
 
     def __exit__(

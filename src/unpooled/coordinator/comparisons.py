@@ -235,8 +235,9 @@ class Comparisons:
         here = self._study, self._session
         carry = self._channel.carry and partial(self._channel.carry, here)
         # Its zeros need no masks.
-        who = COORDINATOR, self._committee, self._committee
-        third = ComputingParty(*who, keys, carry, masked_with=())
+        third = ComputingParty(
+            COORDINATOR, self._committee, self._committee, keys, carry, masked_with=()
+        )
         self._channel.deliver = lambda peer, session, message: (
             third.carried(peer, message) if session == here else None
         )

@@ -53,8 +53,8 @@ class Needs(NamedTuple):
     varying : bool
         It takes no column that is constant over the rows of all silos.
     except_of : tuple of str
-        Columns that may be constant all the same, such as a response. Silos are not
-        told them.
+        Columns that may be constant all the same, such as a response. Their names
+        are not sent to silos.
     """
 
     complete: bool = False

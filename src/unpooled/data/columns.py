@@ -64,7 +64,7 @@ class Roles:
         Columns of any type that are read with the features: to choose rows, or as
         categories.
     categorical : tuple of str
-        Those of them that are categories, which text files give as they are written.
+        The columns of categories, which text files give as they are written.
     declared : tuple of str
         Columns of the source, read or not, about which something is declared.
     """

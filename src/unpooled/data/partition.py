@@ -48,6 +48,17 @@ def partition_rows(
     -------
     dict
         Rows by party, of the type of X.
+
+    Raises
+    ------
+    DataError
+        Where X has no two axes or too few rows, `alpha` is not positive, or y does not
+        give a class of every row.
+
+    References
+    ----------
+    Yurochkin et al., Bayesian nonparametric federated learning of neural networks, ICML
+    2019: the division by `alpha`.
     """
     X = _splittable(X)
     n = X.shape[0]
@@ -77,6 +88,11 @@ def partition_columns(X: Splittable, n_parties: int) -> dict[str, Any]:
     -------
     dict
         Columns by party, of the type of X, with all rows in the same order.
+
+    Raises
+    ------
+    DataError
+        Where X has no two axes, or too few columns.
     """
     X = _splittable(X)
     p = X.shape[1]

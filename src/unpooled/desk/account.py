@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import final
 
-from unpooled.desk.history import Refused, day_of
+from unpooled.desk.history import RefusedRequest, day_of
 from unpooled.errors import DATA_RULES
 from unpooled.party.memory.audit_state import AuditState
 from unpooled.party.memory.hash_chain import now
@@ -91,7 +91,7 @@ def refusals_left(state: AuditState, policy: Policy) -> str:
     return said
 
 
-def refusals_table(refused: Iterable[Refused]) -> Table:
+def refusals_table(refused: Iterable[RefusedRequest]) -> Table:
     """Return what was refused, the last first."""
     rows = [
         (

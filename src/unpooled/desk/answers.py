@@ -41,7 +41,7 @@ class Line:
 
 @final
 @dataclass(frozen=True)
-class Answered:
+class AnsweredQuestion:
     """A question with its answer.
 
     Attributes
@@ -73,7 +73,7 @@ def answers(
     *,
     asks: bool,
     models: Models,
-) -> list[Answered]:
+) -> list[AnsweredQuestion]:
     """Answer the five questions about parts of studies.
 
     Parameters
@@ -92,18 +92,18 @@ def answers(
         _left(studies),
         _learned(studies, models),
         _approved(studies, asks=asks),
-        Answered("Is the log intact?", log.text, warned=not log.good),
+        AnsweredQuestion("Is the log intact?", log.text, warned=not log.good),
     ]
 
 
-def _asked(studies: Sequence[StudyHistory]) -> Answered:
+def _asked(studies: Sequence[StudyHistory]) -> AnsweredQuestion:
     refused = sum(len(one.refusals) for one in studies)
     short = "Nothing was asked of this silo."
     if studies:
         short = f"To take part in {counted(len(studies), 'study', 'studies')}."
         if refused:
             short += f" Refused by our rules: {counted(refused, 'request')}."
-    return Answered(
+    return AnsweredQuestion(
         "What was asked of us?",
         short,
         [Line(one.key, one.name, _asks(one)) for one in studies],
@@ -128,14 +128,14 @@ def _asks(one: StudyHistory) -> str:
     return f"{day_of(one.first).isoformat()}: {what}"
 
 
-def _left(studies: Sequence[StudyHistory]) -> Answered:
+def _left(studies: Sequence[StudyHistory]) -> AnsweredQuestion:
     lines = [line for one in studies for line in one.left]
     question = "What left?"
     if not lines:
-        return Answered(question, "Nothing left this silo.")
+        return AnsweredQuestion(question, "Nothing left this silo.")
     size = byte_size(sum(line.bytes for line in lines))
     said = [Line(one.key, one.name, _sent(one)) for one in studies if one.left]
-    return Answered(question, f"{counted(len(lines), 'array')}, {size}.", said)
+    return AnsweredQuestion(question, f"{counted(len(lines), 'array')}, {size}.", said)
 
 
 def _sent(one: StudyHistory) -> str:
@@ -152,7 +152,7 @@ def _sent(one: StudyHistory) -> str:
     )
 
 
-def _learned(studies: Sequence[StudyHistory], models: Models) -> Answered:
+def _learned(studies: Sequence[StudyHistory], models: Models) -> AnsweredQuestion:
     lines = []
     for one in studies:
         found = people_answer(one.facts(models.get(one.key, ())))
@@ -169,7 +169,7 @@ def _learned(studies: Sequence[StudyHistory], models: Models) -> Answered:
         )
     if not any(one.left for one in studies):
         short = "No: nothing left this silo."
-    return Answered(
+    return AnsweredQuestion(
         "Could anybody have learned one person?",
         short,
         lines,
@@ -177,7 +177,7 @@ def _learned(studies: Sequence[StudyHistory], models: Models) -> Answered:
     )
 
 
-def _approved(studies: Sequence[StudyHistory], *, asks: bool) -> Answered:
+def _approved(studies: Sequence[StudyHistory], *, asks: bool) -> AnsweredQuestion:
     lines = [Line(one.key, one.name, _decided(one)) for one in studies]
     decisions = [decision for one in studies for decision in one.decisions]
     who = list(dict.fromkeys(d.by for d in decisions if d.approved))
@@ -188,7 +188,7 @@ def _approved(studies: Sequence[StudyHistory], *, asks: bool) -> Answered:
             "“none”, so studies run under its rules alone."
         )
     alone = [one for one in studies if one.left and not one.decisions]
-    return Answered("Who approved?", short, lines, warned=asks and bool(alone))
+    return AnsweredQuestion("Who approved?", short, lines, warned=asks and bool(alone))
 
 
 def _decided(one: StudyHistory) -> str:

@@ -59,7 +59,7 @@ class AtServer:
     problem : str
         Why there is no answer; empty where there is one.
     silos : sequence of str
-        Those that are connected.
+        The silos that are connected.
     jobs : sequence of mapping
         "name", "status", "time" and "progress" of each job, the last first.
     """

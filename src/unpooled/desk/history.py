@@ -46,7 +46,7 @@ class Decision:
 
 @final
 @dataclass(frozen=True)
-class Refused:
+class RefusedRequest:
     """A request that a rule of this silo refused."""
 
     time: str
@@ -147,7 +147,7 @@ class StudyHistory:
         return about[-1] if about else None
 
     @cached_property
-    def refusals(self) -> list[Refused]:
+    def refusals(self) -> list[RefusedRequest]:
         """The requests that this silo refused."""
         return [refused_of(entry) for entry in self._of("refused")]
 
@@ -203,7 +203,7 @@ class StudyHistory:
         Parameters
         ----------
         models : sequence of (str, estimator)
-            Those that were delivered to the silo.
+            The models that were delivered to the silo.
         """
         says = self.says
         return Facts(
@@ -277,10 +277,12 @@ def protection_of(lines: Iterable[Release]) -> str:
     return "plain" if any(x.dtype.startswith("float") for x in totals) else "masked"
 
 
-def refused_of(entry: Entry) -> Refused:
+def refused_of(entry: Entry) -> RefusedRequest:
     """Return an entry about a refusal."""
     record = entry.record
-    return Refused(entry.time, entry.study, str(record["asked"]), str(record["rule"]))
+    return RefusedRequest(
+        entry.time, entry.study, str(record["asked"]), str(record["rule"])
+    )
 
 
 def day_of(time: str) -> date:

@@ -292,7 +292,7 @@ class SiloDesk:
 @final
 @dataclass(frozen=True)
 class _Asked:
-    """Contents of the page about a study that waits; `problem` stands for a plan."""
+    """Contents of the page about a waiting study; `problem`: why it has no plan."""
 
     announced: Announced | None
     problem: str

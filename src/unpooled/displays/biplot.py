@@ -60,6 +60,11 @@ class BiplotDisplay(Display):
     covariance within classes, which it assumes to be equal: so all classes have the
     same ellipse. With ``shrinkage="auto"`` the covariance of each class was opened, of
     its coordinates along the discriminants: in that plane each class has its own.
+
+    References
+    ----------
+    Gabriel, The biplot graphic display of matrices with application to principal
+    component analysis, Biometrika 58 (1971).
     """
 
     arrow_scale_: float

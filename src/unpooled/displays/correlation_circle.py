@@ -47,6 +47,11 @@ class CorrelationCircleDisplay(Display):
     column, both with denominator N - 1. Its square is cos², the share of the column's
     variance that the component explains. The standard deviations were opened in the
     fit: nothing is asked of the silos.
+
+    References
+    ----------
+    Abdi and Williams, Principal component analysis, WIREs Computational Statistics 2
+    (2010).
     """
 
     def __init__(

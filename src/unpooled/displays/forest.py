@@ -37,6 +37,11 @@ class ForestDisplay(Display):
         What was drawn on.
     figure_ : Figure
         Of `ax_`.
+
+    References
+    ----------
+    Lewis and Clarke, Forest plots: trying to see the wood and the trees, BMJ 322
+    (2001).
     """
 
     def __init__(

@@ -59,6 +59,14 @@ class ScreeDisplay:
     The broken stick has the shares expected of pieces of a stick that is broken at
     random into min(N - 1, p) parts, the longest first. With differential privacy the
     reference is the largest variance that noise alone shows.
+
+    References
+    ----------
+    Cattell, The scree test for the number of factors, Multivariate Behavioral Research
+    1 (1966).
+
+    Jackson, Stopping rules in principal components analysis, Ecology 74 (1993): the
+    broken stick.
     """
 
     ax_: "Axes | tuple[Axes, Axes]"

@@ -83,9 +83,9 @@ class Federation:
         Columns of the view, in the parties' order. At each party, a step's X has those
         of them that the party has.
     columns : tuple of str
-        Likewise `feature_names`.
+        The same as `feature_names`.
     categorical : tuple of str
-        Those of them that hold categories, which encoders read.
+        The columns that hold categories, which encoders read.
     n_features : int
         Number of columns of the view.
     shape : (int or None, int)

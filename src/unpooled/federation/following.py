@@ -48,7 +48,7 @@ OwnColumns = Callable[
 
 
 @final
-class Following:
+class FollowedPrograms:
     """Makes the programs that a silo follows.
 
     Parameters

@@ -171,7 +171,7 @@ class Layout:
         left : tuple of str
             The columns that stay as they are, before those that it makes.
         coded : iterable of str
-            Those of the columns that it makes that hold categories.
+            The columns with categories among those that it makes.
         """
         if twice := sorted(set(left) & set(columns)):
             raise DataError(

@@ -23,7 +23,7 @@ from unpooled.data.study_columns import agree_on_categorical, agree_on_columns
 from unpooled.data.table import Table
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.federation.following import Following
+from unpooled.federation.following import FollowedPrograms
 from unpooled.federation.layout import Layout
 from unpooled.federation.matching import agree_on_rows, how_to_match
 from unpooled.federation.progress import CallProgress
@@ -209,7 +209,7 @@ def in_one_process(
             partition=partition,
             # Of the name alone: in one process a seed is to give the same folds again.
             cut_key=digest(name.encode()).encode(),
-            follow=Following(interactive=True) if follow else None,
+            follow=FollowedPrograms(interactive=True) if follow else None,
         )
         for name, table in tables.items()
     }

@@ -18,7 +18,7 @@ method to speed up kernel machines, NIPS 2000. Rahimi and Recht, Random features
 large-scale kernel machines, NIPS 2007, Algorithm 1.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import final
 
@@ -109,8 +109,12 @@ class KernelMap:
     def trimmed(self) -> "KernelMap":
         """Return the map with the axes of positive eigenvalues only."""
         firm = self.values > 0
-        parts = self.values[firm], self.vectors[:, firm], self.offset
-        return KernelMap(*parts, self.dual[:, firm], self.total)
+        return replace(
+            self,
+            values=self.values[firm],
+            vectors=self.vectors[:, firm],
+            dual=self.dual[:, firm],
+        )
 
 
 def centred_kernel(

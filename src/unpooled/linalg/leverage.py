@@ -323,7 +323,7 @@ def _not_cleared(
     Parameters
     ----------
     places : (b,) array of int
-        Those of the base, sorted.
+        Columns of the base, sorted.
     """
     q = base.width
     directions, share = np.eye(q), 1.0
@@ -363,7 +363,7 @@ def triangular_solution(
 def heaviest(weights: Float[Array, " p"]) -> Int[Array, " l"]:
     """Return the columns with large weights, in units of each column's spread.
 
-    Those at a tenth of the heaviest, that one first.
+    Their weights are at least a tenth of the largest; the largest comes first.
     """
     order = np.argsort(-np.abs(weights), kind="stable")
     size = np.abs(weights)[order]

@@ -166,7 +166,7 @@ def leverage_by_scatter(
 def _stages(clear: float, unnoted: float, p: int, n: int) -> dict[int, float]:
     """Return how many projections rows are judged by, and up to which squared norm.
 
-    Those of every row come first, then those of rows that these do not clear.
+    The first projections are of every row, the later ones of rows that are not cleared.
 
     Parameters
     ----------
@@ -300,7 +300,7 @@ class _Projections:
         eps = float(np.finfo(np.float32).eps)
         gamma = 2.0 * (whitening.width + 4) * eps
         of_leverage, of_mean, of_rows = whitening.sizes(self._W, n)
-        # Of usual rows; a sum over rows, by which S is proven, has less.
+        # For rows of usual size. A sum over rows, which proves S, has a smaller error.
         self.is_single = (
             precision is np.float32
             and gamma * of_rows <= _ROUNDED * self._root

@@ -64,7 +64,7 @@ def leading_singular_pairs(
 ) -> tuple[Float[Array, "p k"], Float[Array, "q k"]]:
     """Return the k leading singular pairs, the peaks of left vectors positive.
 
-    Those of singular values that are 0 to rounding are made from the others.
+    Pairs whose singular value is 0 up to rounding are made from the others.
     """
     found = _settled_pairs(S, k, float(np.abs(S).max(initial=0.0)))
     U, V = completed(found["left"], k), completed(found["right"], k)

@@ -75,7 +75,8 @@ def withheld_silos(
     The smallest silos are withheld with one that has a small count, whichever has it.
     So a larger limit, which flags more silos, withholds the same and more: silos of two
     tables are not withheld in turn. Nor are they where groups are silos: `withheld`
-    takes the smallest ones too. For the same reason silos of one size go together.
+    takes the smallest ones too. For the same reason silos of equal size are withheld
+    together.
 
     Parameters
     ----------
@@ -100,7 +101,7 @@ def is_unsafe(
     rest : (p, l) array
         Counts of each column by rows, over the silos that are withheld.
     own : (p, l) array
-        Those of one of these silos, which can subtract them.
+        Counts of one of these silos, which can subtract them.
     least : (p, l) array
         The least count, but for 0, that is no secret.
     """

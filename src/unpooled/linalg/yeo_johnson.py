@@ -89,7 +89,7 @@ class Reference:
         ends[1] *= np.sign(self.beta - self.spread)
         upright = Reference(self.beta, self.spread)
         with np.errstate(all="ignore"):
-            values = Column(ends, upright).shifted(lam, np.zeros_like(lam))
+            values = ObservedColumn(ends, upright).shifted(lam, np.zeros_like(lam))
             near = np.log(np.abs(values).min(axis=1))
             # Beyond this one of the two is 1 / |λ| and the other overflows.
             far = -np.log(np.abs(lam))
@@ -97,7 +97,7 @@ class Reference:
 
 
 @final
-class Column:
+class ObservedColumn:
     """The observed cells of one column, relative to its reference.
 
     Parameters
@@ -193,7 +193,7 @@ def slope_sums(
     """Return `Column.slope_sums` at candidates, each for a column of its own."""
     sums = np.empty((5, len(column)))
     for j in np.unique(column):
-        rows = Column(X[:, j], Reference(float(centre[j]), float(spread[j])))
+        rows = ObservedColumn(X[:, j], Reference(float(centre[j]), float(spread[j])))
         own = column == j
         sums[:, own] = rows.slope_sums(lam[own])
     return sums
@@ -240,7 +240,7 @@ def shifted(
 ) -> Float[Array, " there"]:
     """Return ψ^ of the observed cells, for λ of the mirrored column."""
     at = np.array([lam])
-    return Column(x, reference).shifted(at, reference.log_scale(at))[0]
+    return ObservedColumn(x, reference).shifted(at, reference.log_scale(at))[0]
 
 
 def inverse_shifted(

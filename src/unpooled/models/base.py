@@ -79,7 +79,7 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
     # Attributes that the silos of a column partition keep until one is read.
     _kept_by_silos: tuple[str, ...] = ()
     _silos: Federation | None = None
-    # Those of them that the silos have disclosed.
+    # Kept attributes that the silos have disclosed.
     _disclosed: tuple[str, ...] = ()
     # What the model does, as the title of a report; else the first line of its module.
     _subject: str = ""
@@ -262,7 +262,7 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
         Parameters
         ----------
         later : sequence of estimator
-            Those that were fitted on the rows as this one gives them, in order, such
+            Models that were fitted on the rows as this one gives them, in order, such
             as the later steps of a study. What they opened may tell more of this one:
             of an imputer the number of rows.
 
@@ -513,10 +513,7 @@ def described(federation: Federation, columns: Sequence[str]) -> Federation:
 
 
 def input_names(model: Any, given: Sequence[Any] | None = None) -> list[str]:
-    """Return the names of the columns of a fit: those `given`, or x0, x1, ...
-
-    Those `given` are for tables without names.
-    """
+    """Return `given` names of columns, those of the fit, or x0, x1, ..."""
     known = vars(model).get("feature_names_in_") if given is None else given
     if known is None:
         known = [f"x{j}" for j in range(vars(model).get("n_features_in_", 0))]

@@ -221,8 +221,9 @@ class AnsweredRound:
     def counted(self, opened: OpenedRound) -> int:
         """Return how many rows a checked total counts, at most N; 0 if it counts none.
 
-        That is `count`, of all rows, of the observed cells of each column or of the
-        rows of each class, or `size` of the groups of a table, the last with all rows.
+        The total is `count`: of all rows, of the observed cells of each column or of
+        the rows of each class. Or it is `size`, of the groups of a table, of which the
+        last one has all rows.
         """
         name = "count" if "count" in self.forms else "size"
         form = self.forms.get(name)

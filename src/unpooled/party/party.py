@@ -353,7 +353,8 @@ class Party:
         number = message.header["round"]
         check_round(number, self._answered.get(where, (0, "", b""))[0])
         self._answered[where] = (number, "", b"")
-        request = Request.between_silos(step.name, *where, number)
+        study, name = where
+        request = Request.between_silos(step.name, study, name, number)
         parties, cuts = session.parties, self._studies.cuts
         self.policy.check_parties(len(parties))
         self.policy.check_rows(self.table.n_rows)

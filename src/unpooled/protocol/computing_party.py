@@ -205,8 +205,14 @@ class ComputingParty:
         computation = Computation(committee.index(self._party), len(committee))
         self._computation = computation
         if self._carry is not None:
-            about = self._party, committee, self._keys, computation.port
-            self._tunnel = Tunnel(*about, self._carry, computation.kill)
+            self._tunnel = Tunnel(
+                self._party,
+                committee,
+                self._keys,
+                computation.port,
+                self._carry,
+                computation.kill,
+            )
         sealed = {
             peer: seal_for(
                 self._keys[peer],

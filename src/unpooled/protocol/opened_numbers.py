@@ -74,8 +74,8 @@ def opened_by(
             numbers += count
     # The same function under another model's name opens the same totals.
     function = step.function.__module__, step.function.__qualname__
-    told = [*function, request.view_digest, request.chosen_record, list(parties)]
-    question = hashlib.sha256(canonical(told))
+    asked = [*function, request.view_digest, request.chosen_record, list(parties)]
+    question = hashlib.sha256(canonical(asked))
     # What stays in the silo opens nothing.
     for name in sorted(set(parts) & set(step.leaves)):
         question.update(np.ascontiguousarray(parts[name], dtype=float).data)

@@ -61,7 +61,7 @@ def planned_columns(
     kind, columns
         As of `widened_columns`.
     coded : collection of str
-        Those of the columns that hold categories.
+        The columns that hold categories.
     """
     if kind == "indicators":
         return np.ones(len(columns), np.int64)

@@ -96,9 +96,22 @@ class GaussianPrivacy:
         Of the mechanism "power": how often products are summed. The number is fixed
         before, and each costs the same.
 
+    Raises
+    ------
+    DataError
+        When a value is out of its range.
+
     Notes
     -----
     Neighbouring data sets differ in one row that is there or not, in any silo.
+
+    References
+    ----------
+    Balle and Wang, Improving the Gaussian mechanism for differential privacy, ICML
+    2018, theorem 8: the noise that ε and δ need.
+
+    Canonne, Kamath and Steinke, The discrete Gaussian for differential privacy, NeurIPS
+    2020: its distribution.
     """
 
     # Any: the values come from users and files, and are checked below.

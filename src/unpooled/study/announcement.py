@@ -200,8 +200,8 @@ def read_announced(
     federation = Federation(dry, layout=layout, named=True, label=label)
     # A silo does not have the files of models to update, and a plan needs none.
     fitted = unfitted_steps(steps, label, read_models=False).fit(federation)
-    judging = read_evaluate(top, steps)
-    judges = cross_validation_of(steps, *judging, partition=partition)
+    cv, scoring, n_blocks = read_evaluate(top, steps)
+    judges = cross_validation_of(steps, cv, scoring, n_blocks, partition=partition)
     if judges is not None:
         judges.fit(fitted.views_[n_on_all_rows(steps)], target_of(steps, label))
     lines = with_matching(federation, dry.lines)
@@ -257,8 +257,8 @@ def calls_of(text: str) -> StudyText:
             call = {"method": method, "class": step.model, "parameters": parameters}
             further.append((place, call | {"arguments": arguments}))
     columns = head.names("columns") if partition == "rows" else None
-    judging = read_evaluate(top, steps)
-    judges = cross_validation_of(steps, *judging, partition=partition)
+    cv, scoring, n_blocks = read_evaluate(top, steps)
+    judges = cross_validation_of(steps, cv, scoring, n_blocks, partition=partition)
     if judges is not None:
         judged, target = record_of(judges, {}), target_of(steps, label)
         call = {"method": "fit", "class": judged["class"]}

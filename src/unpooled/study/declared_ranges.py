@@ -27,7 +27,7 @@ def notes_on_ranges(study: StudyFile, steps: Sequence[StudyStep]) -> tuple[str, 
     study : StudyFile
         With the ranges of its silos, where it declares some.
     steps : sequence of StudyStep
-        Those that are planned.
+        The steps that are planned.
     """
     ranges: dict[str, dict[str, Any]] = {}
     for silo, party in study.parties.items():

@@ -153,8 +153,13 @@ def _counts(content: Mapping[str, Any]) -> list[list[int]]:
 
 def cross_validation(study: StudyFile) -> CrossValidation | None:
     """Return the unfitted cross-validation that [evaluate] asks for; None without."""
-    judging = study.cv, study.scoring, study.n_blocks
-    return cross_validation_of(study.steps, *judging, partition=study.partition)
+    return cross_validation_of(
+        study.steps,
+        study.cv,
+        study.scoring,
+        study.n_blocks,
+        partition=study.partition,
+    )
 
 
 def cross_validation_of(

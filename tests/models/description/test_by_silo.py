@@ -15,7 +15,7 @@ from unpooled.data import heart_disease
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.linalg.small_cells import is_unsafe, withheld_silos
 from unpooled.models.description import by_silo
-from unpooled.models.description.shown_table import Table, Totals
+from unpooled.models.description.shown_table import ShownTable, TableTotals
 from unpooled.study import Study
 from unpooled.testing import check_step
 
@@ -408,7 +408,7 @@ def printed(tables, v, classes=None):
         for name, kept in zip(names, keeps, strict=True)
     ]  # fmt: skip
     of_silos = np.array([[*part["shown_cells"], part["missing"][0]] for part in own])
-    table = Table.of(Totals(**of_all))
+    table = ShownTable.of(TableTotals(**of_all))
     of_groups = np.column_stack([table.cells[:, 0], table.missing[:, 0]])
     truth = np.array(
         [

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from unpooled.models.description.shown_table import Table, Totals
+from unpooled.models.description.shown_table import ShownTable, TableTotals
 
 
 def table_of(ones, n):
     """A column of zeros and ones, in classes of n rows, and all rows behind them."""
     ones, n = (np.append(one, np.sum(one)).astype(float)[:, None] for one in (ones, n))
     squares = ones - ones**2 / n
-    totals = Totals(
+    totals = TableTotals(
         rows=n[:, 0],
         count=n,
         total=ones,
@@ -20,7 +20,7 @@ def table_of(ones, n):
         frequent=np.zeros((0, 1), np.int64),
         fewest=5,
     )
-    table = Table.of(totals)
+    table = ShownTable.of(totals)
     return table, table.moments(totals, least=10)
 
 

@@ -121,6 +121,16 @@ def test_on_rows_fourier_equals_features_and_pca(rows, new_rows, federate):
     assert list(ours.transform(federation).feature_names) == names
 
 
+def test_phases_of_a_narrow_kernel_are_within_their_bound(rows):
+    """Its frequencies are long: a phase exceeds the length of the rows together."""
+    X = rows[:8] * np.r_[100.0, np.ones(P - 1)]
+    how = {"approximation": "fourier", "n_landmarks": SIZE, "random_state": 7}
+    ours = up.KernelPCA(2, gamma=50.0, **how).fit(by_columns(X))
+    features = RBFSampler(gamma=50.0, n_components=SIZE, random_state=7)
+    scatter = 7.0 * np.cov(features.fit_transform(X).T)
+    assert_close(ours.eigenvalues_, np.linalg.eigvalsh(scatter)[::-1][:2], RTOL)
+
+
 def test_the_cut_of_columns_changes_nothing(rows):
     how = {"approximation": "fourier", "n_landmarks": SIZE, "random_state": 7}
     for approximation in ("fourier", "nystroem"):

@@ -334,6 +334,11 @@ def test_ill_posed_requests_are_refused_with_the_remedy():
     three = {name: rng.standard_normal((30, 20)) for name in "abc"}
     with pytest.raises(DataError, match="Choose a regularisation"):
         CCA(1).fit(federated(three))
+    # 11 columns of 12 rows span what their 11 differences do; of 13 they leave one.
+    few = {"a": rng.standard_normal((12, 6)), "b": rng.standard_normal((12, 5))}
+    with pytest.raises(DataError, match="Choose a regularisation"):
+        CCA(1).fit(federated(few))
+    CCA(1).fit(federated({n: np.vstack([X, X[:1] ** 2]) for n, X in few.items()}))
     ours = CCA(1, regularisation=0.5).fit(federation := federated(wide))
     theirs = RidgeCCA(1, shrinkage=0.5).fit(list(wide.values()))
     assert_same_scores(

@@ -9,7 +9,7 @@ from unpooled.coordinator.channel import LocalChannel
 from unpooled.coordinator.coordinator import Coordinator
 from unpooled.data.table import ArrayTable
 from unpooled.federation.federation import Federation
-from unpooled.federation.following import Following
+from unpooled.federation.following import FollowedPrograms
 from unpooled.federation.layout import Layout
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.party import Party
@@ -35,7 +35,7 @@ def federation(folder, sizes, study):
             IDENTITIES[name],
             ROSTER,
             audit_log=AuditLog(folder / name),
-            follow=Following(interactive=True),
+            follow=FollowedPrograms(interactive=True),
         )
         for name, X in rows.items()
     }

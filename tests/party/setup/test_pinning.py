@@ -6,7 +6,7 @@ from audit_command import Consortium, command, heart
 from silo_command import run
 from unpooled.errors import ReleaseRefusedError, StudyError
 from unpooled.party.setup.locked_key import locked
-from unpooled.party.setup.pinning import Pinned, Rotation, pin, trusted_keys, unpin
+from unpooled.party.setup.pinning import KeyRotation, Pinned, pin, trusted_keys, unpin
 from unpooled.secure.keys.roster import Identity, Roster
 from unpooled.secure.keys.spoken import spoken
 
@@ -67,8 +67,8 @@ def test_a_key_that_the_old_one_signed_is_pinned(tmp_path, identities):
     pin(roster, [public(tmp_path, n, i) for n, i in identities.items()])
     second, third = Identity(), Identity()
     changes = [
-        Rotation.of("a", identities["a"], second),
-        Rotation.of("a", second, third),
+        KeyRotation.of("a", identities["a"], second),
+        KeyRotation.of("a", second, third),
     ]
     # One who missed the first change passes both.
     pinned = pin(roster, [public(tmp_path, "a", third, *changes)])
@@ -89,11 +89,11 @@ def test_a_key_that_the_old_one_did_not_sign_is_refused(tmp_path, identities, ho
     old = identities["a"]
     forged = {
         "unsigned": [],
-        "other name": [Rotation("a", old.public, new.public,
-                                Rotation.of("b", old, new).signature)],
-        "other signer": [Rotation("a", old.public, new.public,
-                                  Rotation.of("a", Identity(), new).signature)],
-        "backwards": [Rotation.of("a", new, old)],
+        "other name": [KeyRotation("a", old.public, new.public,
+                                KeyRotation.of("b", old, new).signature)],
+        "other signer": [KeyRotation("a", old.public, new.public,
+                                  KeyRotation.of("a", Identity(), new).signature)],
+        "backwards": [KeyRotation.of("a", new, old)],
     }  # fmt: skip
     with pytest.raises(StudyError, match="did not sign it"):
         pin(roster, [public(tmp_path, "a", new, *forged[how])])
@@ -111,7 +111,7 @@ def test_a_revoked_key_signs_no_new_one(tmp_path, identities):
     with pytest.raises(StudyError, match="revoked"):
         pin(roster, [public(tmp_path, "a", identities["a"])])
     thief = Identity()
-    change = Rotation.of("a", identities["a"], thief)
+    change = KeyRotation.of("a", identities["a"], thief)
     # A new key of an unpinned silo is new: a person compares it by phone.
     pinned = pin(roster, [public(tmp_path, "a", Identity(), change)])
     assert pinned["a"] != thief.public

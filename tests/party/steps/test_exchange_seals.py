@@ -1,5 +1,7 @@
 """A relay between neighbours cannot read, change, cut, swap or repeat a message."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,9 +11,11 @@ from test_exchange import OPEN, PARTIES, PATH, sums, tables
 
 import wire
 from unpooled.errors import AggregationError, ReleaseRefusedError, UnpooledError
+from unpooled.party.steps.neighbours import Neighbours
 from unpooled.protocol.message import decode, encode
 from unpooled.protocol.neighbour_messages import Exchange, Inbox, Sealed, sealed_size
 from unpooled.protocol.refusal import Refusal
+from unpooled.protocol.step import find_step
 from unpooled.protocol.topology import graph_of
 
 N = 20
@@ -160,6 +164,16 @@ def test_a_silo_checks_the_graph(topology, rule):
     header |= {} if topology is None else {"topology": topology}
     reply = rogue.say("a", header, arrays)
     assert reply.header["rule"] == rule
+
+
+def test_a_silo_takes_no_graph_with_neighbours_that_it_shares_no_key_with():
+    rogue = wire.Rogue(on_wire(), partition="columns").enter()
+    request = rogue.request("test_exchange.told", {"turn": 0}, operations=())
+    asked = replace(request, topology=graph_of("ring", PARTIES))
+    step, neighbours = find_step("test_exchange.told"), Neighbours("a", PARTIES)
+    neighbours.check(step, asked, {"b", "d"})
+    with pytest.raises(Refusal, match="malformed_message"):
+        neighbours.check(step, asked, {"b", "c"})
 
 
 def test_a_silo_takes_no_graph_and_no_inbox_where_none_is_read():

@@ -29,8 +29,8 @@ def test_no_share_shows_the_integers():
     rows = [[5] * 400, [-5] * 400]
     for share in shares(rows, 3, ONE):
         seen = added([[0] * 400, [0] * 400], share, ONE)
-        # 64 bits of noise above 63: a small one has a chance of 2^-60 in all.
-        assert min(abs(x) for row in seen for x in row) > 2**50
+        # 128 bits of noise above 63: a small one has a chance of 2^-38 in all.
+        assert min(abs(x) for row in seen for x in row) > 2**140
 
 
 def test_a_share_of_another_batch_is_refused():

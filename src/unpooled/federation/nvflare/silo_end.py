@@ -11,7 +11,7 @@ from typing import Any, final
 
 from nvflare.collab import collab
 
-from unpooled.federation.following import Following
+from unpooled.federation.following import FollowedPrograms
 from unpooled.federation.nvflare.engine_messages import (
     caller,
     load_in_background,
@@ -48,7 +48,7 @@ class SiloEnd:
         quieten_engine()
         try:
             path = collab.workspace.get_file_path_in_site_config("silo.toml")
-            party = SiloFile.from_file(Path(str(path))).party(follow=Following())
+            party = SiloFile.from_file(Path(str(path))).party(follow=FollowedPrograms())
             party.carry = one_way([collab.server, *collab.other_clients])
             self._party = party
         except BaseException:

@@ -125,7 +125,7 @@ class MultipleFactors(
             # Without names, as no silo knows those of the others' columns.
             if self.missing != "category":
                 raise DataError(
-                    "On a column partition nobody is told where cells of categories "
+                    "On a column partition no silo learns where cells of categories "
                     'are missing: they are a category, missing="category".'
                 )
             encoder.kept_ = federation.kept_here

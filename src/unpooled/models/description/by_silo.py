@@ -50,8 +50,8 @@ from unpooled.models.description.shown_table import (
     FREQUENT,
     TOTALS,
     WITHHELD,
-    Table,
-    Totals,
+    ShownTable,
+    TableTotals,
     of_categories,
     places_of,
     shown_columns,
@@ -89,14 +89,14 @@ _WITHHELD_BY = {
 }
 # Counts that silos alone open.
 VEILED: Mapping[str, Any] = {"bound": Counts(), "veiled": True}
-# Arguments by which a silo looks for small counts: `Totals` and `Silos`.
+# Arguments by which a silo looks for small counts: `TableTotals` and `Silos`.
 JUDGED_BY = {
     **TOTALS,
     "least": column_quantiles.LEAST,
     "n_silos": "size k",
     "width": "size l",
 }
-# `Categories`, as steps take them.
+# `ShownCategories`, as steps take them.
 CATEGORIES = {
     "categorical": CATEGORICAL,
     "frequent": FREQUENT,
@@ -107,7 +107,7 @@ CATEGORIES = {
 @final
 @dataclass(frozen=True, eq=False)
 class Silos:
-    """Arguments of a search for small counts in silos, beside `Totals` of all.
+    """Arguments of a search for small counts in silos, beside `TableTotals` of all.
 
     Attributes
     ----------
@@ -133,7 +133,7 @@ class Silos:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Categories:
+class ShownCategories:
     """The columns that have categories, and the codes that a table shows.
 
     Attributes
@@ -277,7 +277,7 @@ def own_quartiles(
     ),
 )
 def flagged_columns(
-    kept: Any, party: str, *, totals: Totals, among: Silos
+    kept: Any, party: str, *, totals: TableTotals, among: Silos
 ) -> dict[str, Any]:
     """Release the silo's number of rows, and in which columns it has a small count.
 
@@ -287,7 +287,7 @@ def flagged_columns(
     if 0 < float(kept["own_rows"]) < totals.fewest:
         # Its number of rows is shown, and would be a small count itself.
         raise DataError("This silo has few rows.", rule="min_rows_per_class")
-    table = Table.of(totals)
+    table = ShownTable.of(totals)
     n, fewest = kept["own_count"], totals.fewest
     lines, n_rare = lines_of(
         kept["values"], n, float(kept["own_rows"]), totals, among.width
@@ -365,7 +365,7 @@ def own_table(
     *,
     by: _Withheld,
     unsafe: Float[Array, " p"],
-    shown: Categories,
+    shown: ShownCategories,
 ) -> dict[str, Any]:
     """Disclose the silo's own table; -1 stands for what is withheld."""
     hidden = _shows_nothing(kept, party, by, unsafe)
@@ -457,7 +457,7 @@ def judged(
     Parameters
     ----------
     table : mapping of str to object
-        `Totals`, and `least`.
+        `TableTotals`, and `least`.
     places : (s, v) array of bool
         Which places of each categorical column are categories.
     """
@@ -480,7 +480,7 @@ def lines_of(
     values: Float[Array, "p m"],
     n: Float[Array, " p"],
     rows: float,
-    totals: Totals,
+    totals: TableTotals,
     width: int,
 ) -> tuple[Float[Array, "p l"], Float[Array, " p"]]:
     """Return the counts that rows of a silo have of each column, and its few values.

@@ -43,14 +43,18 @@ from unpooled.models.description.by_silo import (
     FEW,
     JUDGED_BY,
     VEILED,
-    Categories,
+    ShownCategories,
     Silos,
     has_small,
     judged,
     lines_of,
     values_of,
 )
-from unpooled.models.description.shown_table import Table, Totals, shown_columns
+from unpooled.models.description.shown_table import (
+    ShownTable,
+    TableTotals,
+    shown_columns,
+)
 from unpooled.models.discriminant.classes import (
     NAMES,
     OPENED_SIZES,
@@ -160,10 +164,10 @@ def own_class_squares(
     ),
 )
 def small_by_class(
-    kept: Any, party: str, *, totals: Totals, among: Silos, n_classes: int
+    kept: Any, party: str, *, totals: TableTotals, among: Silos, n_classes: int
 ) -> dict[str, Any]:
     """Release in which columns a class has a small count, and which classes it has."""
-    table, fewest = Table.of(totals), totals.fewest
+    table, fewest = ShownTable.of(totals), totals.fewest
     # What is withheld of all silos is small in one of them.
     small = table.of_all | table.groups.any(axis=0)
     lines, sizes = [], kept["class_rows"]
@@ -201,7 +205,7 @@ def found_by_class(party: str, *, by: _Found, leader: str) -> dict[str, Any]:
     **shown_columns("c", "q"),
 )
 def own_class_table(
-    kept: Any, *, by: _Found, shown: Categories, n_classes: int
+    kept: Any, *, by: _Found, shown: ShownCategories, n_classes: int
 ) -> dict[str, Any]:
     """Disclose the silo's own table by class; -1 stands for what is withheld."""
     # Whatever the others found, a silo shows none of its own small counts.

@@ -49,7 +49,7 @@ BELOW_MEANING = (
 
 @final
 @dataclass(frozen=True)
-class Search:
+class QuantileSearch:
     """The search for quantiles of columns, within groups of rows.
 
     Everything follows from totals, so that all silos have the same search. Searched are
@@ -97,7 +97,7 @@ class Search:
         units: Float[Array, " p"],
         least: int,
         inward: bool = False,
-    ) -> "Search":
+    ) -> "QuantileSearch":
         """Return the search that follows from counts and from the moments of φ.
 
         Parameters
@@ -244,7 +244,7 @@ def search_of(
     units: Float[Array, " p"],
     least: int,
     inward: bool = False,
-) -> Search:
+) -> QuantileSearch:
     """Return the search that follows from totals of all silos."""
     N = np.maximum(n_values, 1.0)
     mean, deviation = total / N, np.sqrt(np.maximum(squares, 0.0) / N)
@@ -256,7 +256,7 @@ def search_of(
     spread = np.where(varies, 1.01 * np.exp2(eighths / 8.0), 0.0)
     step = np.where(varies, np.exp2(np.ceil(eighths / 8.0)) / 16.0, 1.0)
     centre = np.where(varies, np.rint(mean / step) * step, mean)
-    return Search.of(
+    return QuantileSearch.of(
         count,
         n_values,
         centre,

@@ -46,7 +46,7 @@ from unpooled.models.description.column_quantiles import (
     LOG_SQUARES,
     LOG_TOTAL,
     UNITS,
-    Search,
+    QuantileSearch,
     search_of,
     shown,
 )
@@ -61,8 +61,8 @@ from unpooled.models.description.shown_table import (
     TOTAL,
     TOTALS,
     WITHHELD,
-    Table,
-    Totals,
+    ShownTable,
+    TableTotals,
     group_sums,
     known_codes,
     places_of,
@@ -145,7 +145,7 @@ class _Searched:
     least: Any
     below: Float[Array, "t l k"]
 
-    def search(self, count: Float[Array, "g p"]) -> Search:
+    def search(self, count: Float[Array, "g p"]) -> QuantileSearch:
         """Return the search for quartiles; the last group has all rows."""
         return search_of(
             count,
@@ -290,7 +290,7 @@ def found_categories(
 def found_table(
     party: str,
     *,
-    totals: Totals,
+    totals: TableTotals,
     least: Any,
     n_categories: int,
     leader: str,
@@ -300,7 +300,7 @@ def found_table(
     -1 stands for what is withheld; a variance is never negative, and where a variance
     is withheld, so is the mean. All silos find the same table, and one sends it.
     """
-    table = Table.of(totals)
+    table = ShownTable.of(totals)
     mean, variance = table.moments(totals, least)
     sends = float(party == leader)
     return {
@@ -321,12 +321,12 @@ def found_table(
 def found_quartiles(
     party: str,
     *,
-    totals: Totals,
+    totals: TableTotals,
     at: _Searched,
     leader: str,
 ) -> dict[str, Any]:
     """Return the quartiles that follow; -1 stands for the error of a withheld one."""
-    table = Table.of(totals)
+    table = ShownTable.of(totals)
     search = at.search(totals.count)
     value, error = search.quantiles(search.reached(at.below), len(at.below))
     hidden = table.groups | table.categorical
@@ -979,6 +979,11 @@ def describe(
     -------
     Describe
         Prints as a table; with `to_frame`, `to_markdown` and `to_latex`.
+
+    Raises
+    ------
+    DataError, ReleaseRefusedError
+        As of `Describe`.
     """
     return Describe(
         by,

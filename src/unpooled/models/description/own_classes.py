@@ -21,6 +21,7 @@ in the order of text.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, final
 
 import numpy as np
@@ -43,8 +44,8 @@ from unpooled.models.description.shown_table import (
     CODES,
     FEWEST,
     WITHHELD,
-    Table,
-    Totals,
+    ShownTable,
+    TableTotals,
     group_sums,
     of_categories,
     places_of,
@@ -311,26 +312,31 @@ def _described(
     limits: _Limits,
 ) -> dict[str, Any]:
     """Return a silo's own table by class, and what it may show of it."""
-    fewest, least, most = limits.fewest, limits.least, limits.most
-    about = (columns, coded, dictionary)
-    whole = own_description(cells, *about, fewest=fewest, least=least, most=most)
+    describe = partial(
+        own_description,
+        columns=columns,
+        coded=coded,
+        dictionary=dictionary,
+        fewest=limits.fewest,
+        least=limits.least,
+        most=limits.most,
+    )
     classes = [codes == k for k in range(limits.n_classes)]
-    parts = [
-        own_description(cells[rows], *about, fewest=fewest, least=least, most=most)
-        for rows in classes
-    ]
+    whole, parts = describe(cells), [describe(cells[rows]) for rows in classes]
     names = ("n", "missing", "mean", "std")
     own = {f"class_{name}": np.array([part[name] for part in parts]) for name in names}
     quartiles = np.array([part["quartiles"] for part in parts])
     for i, name in enumerate(("first_quartile", "median", "third_quartile")):
         own[f"class_{name}"] = quartiles[:, :, i]
-    totals = _totals(cells, [*classes, slice(None)], *about, limits)
+    groups = [*classes, slice(None)]
+    totals = _totals(cells, groups, columns, coded, dictionary, limits)
+    counts = _counts_by_class(cells, classes, columns, coded, dictionary, limits)
     return {
         **whole,
         **own,
         **_comparison(own, totals),
-        "class_category_counts": _counts_by_class(cells, classes, *about, limits),
-        **_shown(cells, [*classes, slice(None)], totals, limits),
+        "class_category_counts": counts,
+        **_shown(cells, groups, totals, limits),
     }
 
 
@@ -341,7 +347,7 @@ def _totals(
     coded: Sequence[str],
     dictionary: Mapping[float, str],
     limits: _Limits,
-) -> Totals:
+) -> TableTotals:
     """Return the totals of the silo's own columns, with places for frequent names."""
     categorical = np.flatnonzero(np.isin(columns, coded))
     X, frequent = cells.copy(), list[range]()
@@ -359,7 +365,7 @@ def _totals(
     means = sums["total"] / np.maximum(sums["count"], 1.0)
     pairs = zip(groups, means, strict=True)
     squares = np.array([squared_deviations(X[rows], mean) for rows, mean in pairs])
-    return Totals(
+    return TableTotals(
         **sums,
         squares=squares,
         categorical=categorical,
@@ -368,7 +374,7 @@ def _totals(
     )
 
 
-def _comparison(own: Mapping[str, Array], totals: Totals) -> dict[str, Array]:
+def _comparison(own: Mapping[str, Array], totals: TableTotals) -> dict[str, Array]:
     """Return tests and differences of the silo's own columns, for its people alone."""
     counts = np.zeros((len(totals.rows), *totals.frequent.shape))
     for k, codes in enumerate(totals.frequent):
@@ -415,11 +421,11 @@ def _counts_by_class(
 def _shown(
     cells: Float[Array, "N p"],
     groups: Sequence[Any],
-    totals: Totals,
+    totals: TableTotals,
     limits: _Limits,
 ) -> dict[str, Array]:
     """Return what the silo may show, -1 for what is withheld."""
-    table = Table.of(totals)
+    table = ShownTable.of(totals)
     mean, variance = table.moments(totals, limits.least)
     g, p = totals.count.shape
     hidden = np.zeros(p, bool)

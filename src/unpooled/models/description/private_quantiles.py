@@ -208,7 +208,7 @@ def private_quantiles(
 
 
 def _below(parts: Float[Array, "p b"]) -> Float[Array, "p f"]:
-    """Return the values at or below the upper end of each finest part, monotone."""
+    """Return monotone numbers of values up to the upper end of each finest part."""
     sums = np.cumsum(_consistent(parts), axis=1)
     rising = np.maximum.accumulate(sums, axis=1)
     falling = np.minimum.accumulate(sums[:, ::-1], axis=1)[:, ::-1]

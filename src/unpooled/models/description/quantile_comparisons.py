@@ -17,7 +17,7 @@ import numpy as np
 from unpooled.arrays import Array, Bool, Float, Int
 from unpooled.federation.federation import Federation
 from unpooled.linalg.rank_search import Brackets, counts_below, parted
-from unpooled.models.description.column_quantiles import LEAST, Search, levels
+from unpooled.models.description.column_quantiles import LEAST, QuantileSearch, levels
 from unpooled.models.moments import OBSERVED
 from unpooled.models.preprocessing.signs_in_secret import COLUMN, SignsInSecret
 from unpooled.protocol.step import Polynomial, compared, public, release
@@ -102,7 +102,7 @@ def compared_quantiles(
     """
     columns = SignsInSecret().references(federation)
     count = columns.count.astype(float)
-    search = Search.of(
+    search = QuantileSearch.of(
         count[None],
         count,
         columns.centre,

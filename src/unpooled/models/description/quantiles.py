@@ -80,7 +80,7 @@ class _Arguments:
     inward: bool
     below: Float[Array, "t l k"]
 
-    def search(self) -> column_quantiles.Search:
+    def search(self) -> column_quantiles.QuantileSearch:
         """Return the search that follows from the totals."""
         return column_quantiles.search_of(
             self.count,
@@ -450,6 +450,11 @@ def quantiles(
     DataFrame
         Probabilities by columns. A missing number stands where fewer than `min_rows`
         values lie at or beyond a quantile.
+
+    Raises
+    ------
+    DataError, ReleaseRefusedError
+        As of `Quantiles`.
     """
     # Before silos are asked for what could not be shown.
     pandas_if_installed()

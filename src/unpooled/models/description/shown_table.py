@@ -28,7 +28,7 @@ CELLS = public("g s m", "how many rows of each group have each code")
 FEWEST = public("", "the least count that the table shows", least="min_rows_per_class")
 COUNT = public("g p", "how many values each column has in each group")
 TOTAL = public("g p", "the sum of each column in each group")
-# `Totals`, as steps take them.
+# `TableTotals`, as steps take them.
 TOTALS = {
     "rows": public("g", "how many rows each group has"),
     "count": COUNT,
@@ -65,7 +65,7 @@ def shown_columns(groups: str, categories: str) -> Mapping[str, Any]:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Totals:
+class TableTotals:
     """What a table follows from: totals of all silos, and limits.
 
     Attributes
@@ -101,7 +101,7 @@ class Totals:
 
 @final
 @dataclass(frozen=True)
-class Table:
+class ShownTable:
     """A table of groups without the numbers that are withheld.
 
     Attributes
@@ -132,7 +132,7 @@ class Table:
     categorical: Any
 
     @classmethod
-    def of(cls, totals: Totals) -> "Table":
+    def of(cls, totals: TableTotals) -> "ShownTable":
         """Return the table that follows from totals of all silos."""
         g, p = totals.count.shape
         # Without classes the single group is all rows.
@@ -176,7 +176,7 @@ class Table:
         return np.pad(own, ((0, 0), (0, n_categories - own.shape[1])))
 
     def moments(
-        self, totals: Totals, least: int
+        self, totals: TableTotals, least: int
     ) -> tuple[Float[Array, "g p"], Float[Array, "g p"]]:
         """Return means and variances (denominator n - 1), 0 and -1 where withheld."""
         n = np.maximum(self.count, 1.0)

@@ -648,6 +648,11 @@ def heterogeneity(
     -------
     Heterogeneity
         With `table` and `figure`.
+
+    Raises
+    ------
+    DataError, ReleaseRefusedError
+        As of `Heterogeneity`.
     """
     model = Heterogeneity(
         n_components,

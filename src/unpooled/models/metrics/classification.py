@@ -207,6 +207,14 @@ def confusion_matrix(
         Entry (i, j) counts rows of class i that are predicted as class j, over all
         silos.
 
+    Raises
+    ------
+    DataError
+        If `y_pred` is not what ``predict`` gives, `y_true` is not the label, or an
+        option is unknown.
+    ReleaseRefusedError
+        Where a silo's policy refuses, such as a class with few rows.
+
     Notes
     -----
     Released, as totals only: the sizes of the model's classes among these rows and the
@@ -218,6 +226,11 @@ def confusion_matrix(
     See Also
     --------
     sklearn.metrics.confusion_matrix : its twin on rows in one place.
+
+    References
+    ----------
+    Fawcett, An introduction to ROC analysis, Pattern Recognition Letters 27 (2006),
+    section 2.
     """
     check_normalize(normalize)
     given = None if labels is None else np.asarray(labels).tolist()
@@ -238,6 +251,19 @@ def accuracy_score(y_true: Any, y_pred: Any, *, normalize: bool = True) -> float
     normalize : bool, default True
         False: the number of these rows.
 
+    Returns
+    -------
+    float
+        Between 0 and 1; a number of rows with ``normalize=False``.
+
+    Raises
+    ------
+    DataError
+        If `y_pred` is not what ``predict`` gives, `y_true` is not the label, or an
+        option is unknown.
+    ReleaseRefusedError
+        Where a silo's policy refuses, such as a class with few rows.
+
     Notes
     -----
     Released is what `confusion_matrix` releases.
@@ -245,6 +271,11 @@ def accuracy_score(y_true: Any, y_pred: Any, *, normalize: bool = True) -> float
     See Also
     --------
     sklearn.metrics.accuracy_score : its twin on rows in one place.
+
+    References
+    ----------
+    Sokolova and Lapalme, A systematic analysis of performance measures for
+    classification tasks, Information Processing & Management 45 (2009), tables 2 and 3.
     """
     arguments = {"normalize": bool(normalize)}
     found = _counted("accuracy_score", y_true, y_pred, arguments)
@@ -265,6 +296,19 @@ def balanced_accuracy_score(
     adjusted : bool, default False
         Shift and scale it, so that chance gives 0 and no error gives 1.
 
+    Returns
+    -------
+    float
+        Between 0 and 1; with `adjusted` at most 1, and 0 means chance.
+
+    Raises
+    ------
+    DataError
+        If `y_pred` is not what ``predict`` gives, `y_true` is not the label, or an
+        option is unknown.
+    ReleaseRefusedError
+        Where a silo's policy refuses, such as a class with few rows.
+
     Notes
     -----
     Released is what `confusion_matrix` releases.
@@ -272,6 +316,11 @@ def balanced_accuracy_score(
     See Also
     --------
     sklearn.metrics.balanced_accuracy_score : its twin on rows in one place.
+
+    References
+    ----------
+    Brodersen, Ong, Stephan and Buhmann, The balanced accuracy and its posterior
+    distribution, ICPR 2010.
     """
     arguments = {"adjusted": bool(adjusted)}
     found = _counted("balanced_accuracy_score", y_true, y_pred, arguments)
@@ -292,6 +341,19 @@ def matthews_corrcoef(y_true: Any, y_pred: Any) -> float:
     y_pred : Federation
         What ``model.predict(federation)`` gives.
 
+    Returns
+    -------
+    float
+        Between -1 and 1; 0 where all rows are, or are predicted, of one class.
+
+    Raises
+    ------
+    DataError
+        If `y_pred` is not what ``predict`` gives, `y_true` is not the label, or an
+        option is unknown.
+    ReleaseRefusedError
+        Where a silo's policy refuses, such as a class with few rows.
+
     Notes
     -----
     Released is what `confusion_matrix` releases.
@@ -299,6 +361,14 @@ def matthews_corrcoef(y_true: Any, y_pred: Any) -> float:
     See Also
     --------
     sklearn.metrics.matthews_corrcoef : its twin on rows in one place.
+
+    References
+    ----------
+    Matthews, Comparison of the predicted and observed secondary structure of T4 phage
+    lysozyme, Biochimica et Biophysica Acta 405 (1975).
+
+    Gorodkin, Comparing two K-category assignments by a K-category correlation
+    coefficient, Computational Biology and Chemistry 28 (2004): of several classes.
     """
     return _of_counts("matthews_corrcoef", y_true, y_pred)
 
@@ -336,6 +406,14 @@ def precision_score(
     -------
     float, or (l,) array with ``average=None``
 
+    Raises
+    ------
+    DataError
+        Where `average` is "binary" and the model has more than two classes, `pos_label`
+        is no class of the model, or an option is unknown.
+    ReleaseRefusedError
+        Where a silo's policy refuses, such as a class with few rows.
+
     Notes
     -----
     Released is what `confusion_matrix` releases.
@@ -343,6 +421,11 @@ def precision_score(
     See Also
     --------
     sklearn.metrics.precision_score : its twin on rows in one place.
+
+    References
+    ----------
+    Sokolova and Lapalme, A systematic analysis of performance measures for
+    classification tasks, Information Processing & Management 45 (2009), tables 2 and 3.
     """
     options = {"labels": labels, "average": average, "zero_division": zero_division}
     return _of_classes("precision_score", y_true, y_pred, pos_label, **options)
@@ -371,6 +454,14 @@ def recall_score(
     -------
     float, or (l,) array with ``average=None``
 
+    Raises
+    ------
+    DataError
+        Where `average` is "binary" and the model has more than two classes, `pos_label`
+        is no class of the model, or an option is unknown.
+    ReleaseRefusedError
+        Where a silo's policy refuses, such as a class with few rows.
+
     Notes
     -----
     Released is what `confusion_matrix` releases.
@@ -378,6 +469,11 @@ def recall_score(
     See Also
     --------
     sklearn.metrics.recall_score : its twin on rows in one place.
+
+    References
+    ----------
+    Sokolova and Lapalme, A systematic analysis of performance measures for
+    classification tasks, Information Processing & Management 45 (2009), tables 2 and 3.
     """
     options = {"labels": labels, "average": average, "zero_division": zero_division}
     return _of_classes("recall_score", y_true, y_pred, pos_label, **options)
@@ -405,6 +501,14 @@ def f1_score(
     -------
     float, or (l,) array with ``average=None``
 
+    Raises
+    ------
+    DataError
+        Where `average` is "binary" and the model has more than two classes, `pos_label`
+        is no class of the model, or an option is unknown.
+    ReleaseRefusedError
+        Where a silo's policy refuses, such as a class with few rows.
+
     Notes
     -----
     Released is what `confusion_matrix` releases.
@@ -412,6 +516,11 @@ def f1_score(
     See Also
     --------
     sklearn.metrics.f1_score : its twin on rows in one place.
+
+    References
+    ----------
+    Sokolova and Lapalme, A systematic analysis of performance measures for
+    classification tasks, Information Processing & Management 45 (2009), tables 2 and 3.
     """
     options = {"labels": labels, "average": average, "zero_division": zero_division}
     return _of_classes("f1_score", y_true, y_pred, pos_label, **options)
@@ -429,6 +538,11 @@ def log_loss(y_true: Any, y_pred: Any, *, normalize: bool = True) -> float:
     normalize : bool, default True
         False: the sum over the rows.
 
+    Returns
+    -------
+    float
+        In nats (natural logarithms), per row unless ``normalize=False``.
+
     Raises
     ------
     DataError
@@ -442,6 +556,10 @@ def log_loss(y_true: Any, y_pred: Any, *, normalize: bool = True) -> float:
     See Also
     --------
     sklearn.metrics.log_loss : its twin on rows in one place.
+
+    References
+    ----------
+    Good, Rational decisions, Journal of the Royal Statistical Society B 14 (1952).
     """
     arguments = {"y_true": y_true, "normalize": bool(normalize)}
     with measuring("log_loss", y_pred, PROBABILITIES, arguments) as by:
@@ -531,6 +649,14 @@ def roc_curve(
     RocCurve
         ``fpr, tpr, thresholds``, and the properties `auc` and `auc_error`.
 
+    Raises
+    ------
+    DataError
+        Where the model has more than two classes or the rows have one, where
+        `pos_label` is no class of the model, or `n_bins` no number from 2 to 1000.
+    ReleaseRefusedError
+        Where a silo's policy refuses, such as a class with few rows.
+
     Notes
     -----
     The points are exact: they are points of the curve that scikit-learn computes from
@@ -545,6 +671,11 @@ def roc_curve(
     See Also
     --------
     sklearn.metrics.roc_curve : its twin on rows in one place.
+
+    References
+    ----------
+    Fawcett, An introduction to ROC analysis, Pattern Recognition Letters 27 (2006),
+    algorithm 1.
     """
     return _roc("roc_curve", y_true, y_score, pos_label, n_bins)
 
@@ -564,6 +695,14 @@ def roc_auc_score(
     BinnedScore
         A float with the attribute `error`: the exact area differs by no more.
 
+    Raises
+    ------
+    DataError
+        Where the model has more than two classes or the rows have one, where
+        `pos_label` is no class of the model, or `n_bins` no number from 2 to 1000.
+    ReleaseRefusedError
+        Where a silo's policy refuses, such as a class with few rows.
+
     Notes
     -----
     Released is what `roc_curve` releases.
@@ -571,6 +710,11 @@ def roc_auc_score(
     See Also
     --------
     sklearn.metrics.roc_auc_score : its twin on rows in one place.
+
+    References
+    ----------
+    Fawcett, An introduction to ROC analysis, Pattern Recognition Letters 27 (2006),
+    algorithm 2.
     """
     curve = _roc("roc_auc_score", y_true, y_score, pos_label, n_bins)
     return BinnedScore(curve.auc, curve.auc_error)
@@ -605,6 +749,14 @@ def calibration_curve(
     prob_true, prob_pred : (b,) arrays
         Of the bins that have rows, in ascending order.
 
+    Raises
+    ------
+    DataError
+        Where the model has more than two classes, `strategy` is another, where
+        `pos_label` is no class of the model, or `n_bins` no number from 2 to 1000.
+    ReleaseRefusedError
+        Where a silo's policy refuses, such as a class with few rows.
+
     Notes
     -----
     Released, as totals only: the sizes of the classes among these rows; how many rows
@@ -617,6 +769,11 @@ def calibration_curve(
     See Also
     --------
     sklearn.calibration.calibration_curve : its twin on rows in one place.
+
+    References
+    ----------
+    DeGroot and Fienberg, The comparison and evaluation of forecasters, The Statistician
+    32 (1983).
     """
     if strategy != "uniform":
         raise DataError(

@@ -78,6 +78,14 @@ def r2_score(
     float, or (q,) array with "raw_values"
         In the order of `y_true`.
 
+    Raises
+    ------
+    DataError
+        If `y_pred` is not what ``predict`` gives, has no column of `y_true`, or
+        `multioutput` is unknown.
+    ReleaseRefusedError
+        Where a silo's policy refuses, such as few rows.
+
     Notes
     -----
     Released, as totals only: N, column sums and squared deviations of the true columns,
@@ -87,6 +95,10 @@ def r2_score(
     See Also
     --------
     sklearn.metrics.r2_score : its twin on rows in one place.
+
+    References
+    ----------
+    Kvålseth, Cautionary note about R², The American Statistician 39 (1985), equation 1.
     """
     choices = ("uniform_average", "variance_weighted", "raw_values")
     _check_multioutput(multioutput, choices)
@@ -131,6 +143,14 @@ def root_mean_squared_error(
     float, or (q,) array with "raw_values"
         In the units of the columns, in the order of `y_true`.
 
+    Raises
+    ------
+    DataError
+        If `y_pred` is not what ``predict`` gives, has no column of `y_true`, or
+        `multioutput` is unknown.
+    ReleaseRefusedError
+        Where a silo's policy refuses, such as few rows.
+
     Notes
     -----
     Released, as totals only: N, column sums of the true columns and their squared
@@ -139,6 +159,11 @@ def root_mean_squared_error(
     See Also
     --------
     sklearn.metrics.root_mean_squared_error : its twin on rows in one place.
+
+    References
+    ----------
+    Hyndman and Koehler, Another look at measures of forecast accuracy, International
+    Journal of Forecasting 22 (2006), section 2.1.
     """
     roots = np.sqrt(_mean_squares(_ROOT, y_true, y_pred, multioutput))
     return roots if multioutput == "raw_values" else float(np.average(roots))
@@ -164,6 +189,14 @@ def mean_squared_error(
     float, or (q,) array with "raw_values"
         In the squared units of the columns, in the order of `y_true`.
 
+    Raises
+    ------
+    DataError
+        If `y_pred` is not what ``predict`` gives, has no column of `y_true`, or
+        `multioutput` is unknown.
+    ReleaseRefusedError
+        Where a silo's policy refuses, such as few rows.
+
     Notes
     -----
     Released is what `root_mean_squared_error` releases.
@@ -171,6 +204,11 @@ def mean_squared_error(
     See Also
     --------
     sklearn.metrics.mean_squared_error : its twin on rows in one place.
+
+    References
+    ----------
+    Hyndman and Koehler, Another look at measures of forecast accuracy, International
+    Journal of Forecasting 22 (2006), section 2.1.
     """
     squares = _mean_squares("mean_squared_error", y_true, y_pred, multioutput)
     return squares if multioutput == "raw_values" else float(np.average(squares))

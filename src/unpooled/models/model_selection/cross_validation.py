@@ -430,6 +430,11 @@ def cross_validate(
     See Also
     --------
     sklearn.model_selection.cross_validate : its twin on rows in one place.
+
+    References
+    ----------
+    Stone, Cross-validatory choice and assessment of statistical predictions, Journal of
+    the Royal Statistical Society B 36 (1974).
     """
     validation = CrossValidation(
         estimator,
@@ -517,10 +522,14 @@ def jackknife(
     their messages, so that the rounds are those of one fit; with `cv` one fit's and one
     score's. Every two fits differ in a union of the silos' blocks.
 
-    It is the jackknife for blocks of unequal sizes (Busing, Meijer and van der Leeden,
-    1999). Rows are to be independent. Where silos differ and a small silo has fewer
-    blocks than others, blocks differ in which silos they have rows of, and standard
-    errors are too large rather than too small.
+    It is the jackknife for blocks of unequal sizes. Rows are to be independent. Where
+    silos differ and a small silo has fewer blocks than others, blocks differ in which
+    silos they have rows of, and standard errors are too large rather than too small.
+
+    References
+    ----------
+    Busing, Meijer and van der Leeden, Delete-m jackknife for unequal m, Statistics and
+    Computing 9 (1999).
 
     Examples
     --------

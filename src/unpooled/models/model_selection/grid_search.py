@@ -78,6 +78,14 @@ class GridSearchCV(MetaEstimatorMixin, BaseEstimator):
     multimetric_ : bool
         Whether several scores were asked for.
 
+    Raises
+    ------
+    DataError
+        Where a parameter or score is unknown, `refit` names no score, or no candidate
+        is given.
+    ReleaseRefusedError
+        Where a silo's policy refuses, such as classes with few rows in a fold.
+
     Notes
     -----
     Released is what the fits and scores of each fold release for each candidate, and
@@ -87,6 +95,11 @@ class GridSearchCV(MetaEstimatorMixin, BaseEstimator):
     See Also
     --------
     sklearn.model_selection.GridSearchCV : its twin on rows in one place.
+
+    References
+    ----------
+    Hastie, Tibshirani and Friedman, The Elements of Statistical Learning, 2nd edition
+    (2009), section 7.10.
     """
 
     cv_results_: dict[str, Any] = field(init=False)

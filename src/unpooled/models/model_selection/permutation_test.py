@@ -765,6 +765,15 @@ def permutation_test(
     Each silo shows its number of rows, which its policy must allow
     (``allow_disclosed``).
 
+    References
+    ----------
+    Good, Permutation, Parametric, and Bootstrap Tests of Hypotheses, 3rd edition
+    (2005), chapter 3.
+
+    Horn, A rationale and test for the number of factors in factor analysis,
+    Psychometrika 30 (1965), and Buja and Eyuboglu, Remarks on parallel analysis,
+    Multivariate Behavioral Research 27 (1992): of `PCA`, with permuted columns.
+
     Examples
     --------
     >>> test = up.permutation_test(up.LinearDiscriminantAnalysis(), federation)

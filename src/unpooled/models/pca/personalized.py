@@ -468,7 +468,7 @@ class _Move:
 def _ascent(
     slope: Float[Array, "p k"], moves: Sequence[_Move], unit: float
 ) -> Float[Array, "p k"]:
-    """Return the direction of a quasi-Newton step; along the slope without moves."""
+    """Return the direction of a quasi-Newton step; the slope before any move."""
     found, shares = slope, list[float]()
     for move in reversed(moves):
         share = _dot(move.step, found) / move.curvature

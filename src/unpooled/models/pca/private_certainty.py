@@ -384,7 +384,8 @@ def variance_bounds(
     values, _ = symmetric_eigenpairs(0.5 * (seen + seen.T), len(seen))
     low = np.maximum((values - noise) * rows.of_count, 0.0)
     whole, positions = float(np.add.reduce(low)), np.arange(1, k + 1)
-    # Those before a component are no smaller, those behind no less than their bounds.
+    # Variances before a component are no smaller than its own, variances behind it no
+    # less than their bounds.
     behind = whole - np.cumsum(low)[:k]
     high = np.minimum(
         rows.largest - (whole - low[:k]), (rows.largest - behind) / positions

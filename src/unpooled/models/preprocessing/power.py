@@ -367,11 +367,11 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
             )
         if not (self.standardize or self.skewness):
             return
-        moments = self._transformed_moments(federation, columns)
+        mean, variance = self._transformed_moments(federation, columns)
         if self.standardize:
-            self._standardise(columns, *moments)
+            self._standardise(columns, mean, variance)
         if self.skewness:
-            self._set_skewness(federation, columns, *moments)
+            self._set_skewness(federation, columns, mean, variance)
 
     def _takes_long(self, federation: Federation, seconds: float) -> str:
         """Return what to say before a fit that compares in secret."""

@@ -30,7 +30,7 @@ import numpy as np
 from unpooled.arrays import Array, Bool, Float, Int
 from unpooled.federation.federation import Federation
 from unpooled.linalg.root_search import SignSearch, candidate, candidates_for
-from unpooled.linalg.yeo_johnson import Column, Reference, log_size, slope_sums
+from unpooled.linalg.yeo_johnson import ObservedColumn, Reference, log_size, slope_sums
 from unpooled.models.moments import OBSERVED
 from unpooled.models.preprocessing.pooled_lambda import (
     Columns,
@@ -170,7 +170,7 @@ def compared_widths(
     squares = np.zeros(len(column))
     for j in np.unique(column):
         own = column == j
-        u = Column(X[:, j], Reference(float(centre[j]), 1.0)).u
+        u = ObservedColumn(X[:, j], Reference(float(centre[j]), 1.0)).u
         squares[own] = [(u / s) @ (u / s) / count[j] for s in size[own]]
     return {"squares": np.minimum(squares, _MOST_SQUARES)}
 

@@ -78,7 +78,7 @@ def split_clusters(
 def cluster_products(
     scores: Float[Array, "n m"], clusters: Float[Array, " n"], *, grouped: bool
 ) -> dict[str, Any]:
-    """Return what `RELEASED` declares of a silo's rows.
+    """Return the arrays that `RELEASED` declares, from a silo's rows.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def products_of(scores: Float[Array, "n m"], n_columns: int | None = None) -> We
     Parameters
     ----------
     n_columns : int, optional
-        Those of each class, where there are several.
+        Number of columns of each class, where there are several.
     """
     products = scatter(scores, np.zeros(scores.shape[1]))
     return Weighed(products, (scores,), period=n_columns)

@@ -57,7 +57,7 @@ from unpooled.models.regression.inference import (
 )
 from unpooled.models.regression.regression_results import regression_exhibits
 from unpooled.models.regression.response import (
-    Roles,
+    RegressionRoles,
     check_enough_rows,
     predicted_response,
 )
@@ -324,7 +324,7 @@ class GLM(newton.Searched, RegressorMixin, Inference, FederatedEstimator):
         check_choice("family", self.family, tuple(FAMILIES))
         check_choice("cov_type", self.cov_type, COVARIANCE_TYPES)
         clusters = check_clusters(federation, self.cov_type, self.clusters)
-        roles = Roles.of(federation, y, self.offset, clusters)
+        roles = RegressionRoles.of(federation, y, self.offset, clusters)
         view = federation.select(roles.columns)
         # Rounds 1 and 2: means and scales of the columns.
         N, mean, scale = standardisation(view)
@@ -379,7 +379,7 @@ class GLM(newton.Searched, RegressorMixin, Inference, FederatedEstimator):
         self,
         view: Federation,
         common: dict[str, Any],
-        roles: Roles,
+        roles: RegressionRoles,
         mean: float,
         near: Float[Array, "q l"] | None,
     ) -> newton.Maximum:
@@ -389,9 +389,9 @@ class GLM(newton.Searched, RegressorMixin, Inference, FederatedEstimator):
         if self.site_effects:
             first, step = local_profile_start, local_profile
 
-        def evaluate(step: Step, theta: Float[Array, " m"]) -> newton.Evaluation:
+        def evaluate(step: Step, theta: Float[Array, " m"]) -> newton.LogLikelihood:
             totals = view.sum(step, **(common | self._split(theta)))
-            return newton.Evaluation(
+            return newton.LogLikelihood(
                 float(totals["deviance"]),
                 totals["gradient"],
                 totals["information"],
@@ -434,7 +434,7 @@ class GLM(newton.Searched, RegressorMixin, Inference, FederatedEstimator):
         self._set_criteria(at_fit, k, N)
 
     def _inputs(self, federation: Federation, y: Any) -> Federation:
-        roles = Roles.of(federation, y, self.offset, self.clusters)
+        roles = RegressionRoles.of(federation, y, self.offset, self.clusters)
         return federation.select(roles.predictors)
 
     def predict(self, X: Any, offset: Any = None) -> Any:
@@ -537,8 +537,8 @@ class GLM(newton.Searched, RegressorMixin, Inference, FederatedEstimator):
         return float(totals["deviance"])
 
     @property
-    def _roles(self) -> Roles:
-        return Roles(list(self.predictors_), self.offset, self.response_)
+    def _roles(self) -> RegressionRoles:
+        return RegressionRoles(list(self.predictors_), self.offset, self.response_)
 
 
 def standardisation(

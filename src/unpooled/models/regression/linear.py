@@ -46,7 +46,7 @@ from unpooled.models.regression.inference import (
 )
 from unpooled.models.regression.regression_results import regression_exhibits
 from unpooled.models.regression.response import (
-    Roles,
+    RegressionRoles,
     check_enough_rows,
     predicted_response,
 )
@@ -108,7 +108,7 @@ class LeastSquares(RegressorMixin, FederatedEstimator):
         """Set coefficients and goodness of fit; three rounds."""
         if site_effects:
             check_whole(federation)
-        roles = Roles.of(federation, y, clusters=clusters)
+        roles = RegressionRoles.of(federation, y, clusters=clusters)
         view = federation.select(roles.columns)
         N, mean = pooled_mean(view)
         p = len(roles.predictors)
@@ -148,8 +148,15 @@ class LeastSquares(RegressorMixin, FederatedEstimator):
             self.r2_ = within
         self.n_samples_ = N
         self.predictors_, self.response_ = roles.predictors, roles.response
-        solved = R[:-1, :-1], b * unit, residual
-        return view, _Standardised(N, mean, scale, *solved, own)
+        return view, _Standardised(
+            N=N,
+            mean=mean,
+            scale=scale,
+            R=R[:-1, :-1],
+            b=b * unit,
+            residual=residual,
+            n_intercepts=own,
+        )
 
     def _keep_intercepts(self, view: Federation, n_intercepts: int) -> None:
         """Have each silo keep its own intercept; the last round of `site_effects`."""
@@ -160,7 +167,7 @@ class LeastSquares(RegressorMixin, FederatedEstimator):
 
     def _solve_by_parties(
         self, federation: Federation, y: Any, alpha: float, *, robust: bool = False
-    ) -> linear_columns.Totals:
+    ) -> linear_columns.OpenedTotals:
         """Set what the coordinator learns of a column partition; three rounds."""
         check_choice("scores", self.get_params()["scores"], linear_columns.SCORES)
         if self.get_params()["site_effects"]:
@@ -168,7 +175,7 @@ class LeastSquares(RegressorMixin, FederatedEstimator):
                 "On a column partition all silos have the same people, so that no silo "
                 "has an intercept of its own: leave out site_effects."
             )
-        roles = Roles.of(federation, y)
+        roles = RegressionRoles.of(federation, y)
         found = linear_columns.fitted_by_parties(
             federation, roles, alpha=alpha, robust=robust
         )
@@ -182,7 +189,7 @@ class LeastSquares(RegressorMixin, FederatedEstimator):
         if federation.partition == "columns":
             return described(federation, self.predictors_)
         clusters = self.get_params().get("clusters")
-        roles = Roles.of(federation, y, clusters=clusters)
+        roles = RegressionRoles.of(federation, y, clusters=clusters)
         return federation.select(roles.predictors)
 
     def predict(self, X: Any) -> Any:
@@ -290,8 +297,8 @@ class LeastSquares(RegressorMixin, FederatedEstimator):
             self.coef_se_ = errors * np.sqrt(factor)
 
     @property
-    def _roles(self) -> Roles:
-        return Roles(list(self.predictors_), None, self.response_)
+    def _roles(self) -> RegressionRoles:
+        return RegressionRoles(list(self.predictors_), None, self.response_)
 
 
 @final

@@ -49,7 +49,7 @@ from unpooled.federation.federation import Federation
 from unpooled.linalg.secret_draws import secret_draws
 from unpooled.models.base import disclosed_columns
 from unpooled.models.moments import complete
-from unpooled.models.regression.response import Roles, check_enough_rows
+from unpooled.models.regression.response import RegressionRoles, check_enough_rows
 from unpooled.protocol.bounds import Ceiling
 from unpooled.protocol.step import disclosed, kept, public, release, stays, summed
 
@@ -153,7 +153,7 @@ def local_products(
     Q = _orthonormal(image)
     predicts = _predicts(columns, target)
     B = Q.T @ kept["rows"][:, predicts]
-    # Without a response the sums are over no column.
+    # Where the silo does not have the response, these are zeros: sums over no column.
     y = kept["rows"][:, ~predicts].sum(axis=1)
     return {
         "gram": B @ B.T,
@@ -422,7 +422,7 @@ def own_score(
 
 @final
 @dataclass(frozen=True)
-class Totals:
+class OpenedTotals:
     """What the coordinator learns of a fit; the silos keep the coefficients.
 
     Attributes
@@ -457,8 +457,12 @@ def too_many_pairs(N: int, p: int) -> bool:
 
 
 def fitted_by_parties(
-    federation: Federation, roles: Roles, *, alpha: float, robust: bool = False
-) -> Totals:
+    federation: Federation,
+    roles: RegressionRoles,
+    *,
+    alpha: float,
+    robust: bool = False,
+) -> OpenedTotals:
     """Have each silo of a column partition keep the coefficients of its columns.
 
     Parameters
@@ -512,7 +516,7 @@ def fitted_by_parties(
             "problem has no unique solution. Leave some columns out, or fit a Ridge."
         )
     if not robust:
-        return Totals(N, **totals)
+        return OpenedTotals(N, **totals)
     common = {name: products[name] for name in ("gram", "response")}
     weighted = federation.sum(
         local_residual_products, to="parties", target=target, **common
@@ -526,7 +530,7 @@ def fitted_by_parties(
         **common,
         **weighted,
     )
-    return Totals(
+    return OpenedTotals(
         N,
         **totals,
         robust_variance=float(found["intercept_variance"]),

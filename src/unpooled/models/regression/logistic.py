@@ -250,7 +250,7 @@ class _Search:
             "theta": self.of_functions(theta).copy(),
         }
 
-    def evaluated(self, step: Step, theta: Float[Array, " m"]) -> newton.Evaluation:
+    def evaluated(self, step: Step, theta: Float[Array, " m"]) -> newton.LogLikelihood:
         """Return the log-likelihood at some parameters, in one round."""
         totals = self.federation.sum(step, **self.at(theta))
         information, deviance = totals.get("information"), float(totals["deviance"])
@@ -259,11 +259,11 @@ class _Search:
             information = np.eye(len(theta))
         elif information is not None and not self.own:
             information = information_of(information, self.k)
-        return newton.Evaluation(deviance, totals["gradient"], information)
+        return newton.LogLikelihood(deviance, totals["gradient"], information)
 
     def begun(
         self, step: Step, products: Float[Array, "p p"], theta: Float[Array, " m"]
-    ) -> newton.Evaluation:
+    ) -> newton.LogLikelihood:
         """Return the log-likelihood at the start, where the information is known.
 
         Parameters

@@ -44,7 +44,7 @@ from unpooled.models.regression.inference import has_intercept, unstandardised
 from unpooled.models.regression.linear import LinearRegression
 from unpooled.models.regression.logistic import LogisticRegression
 from unpooled.models.regression.meta_analysis_results import meta_analysis_exhibits
-from unpooled.models.regression.response import Roles
+from unpooled.models.regression.response import RegressionRoles
 from unpooled.protocol.step import disclosed, release, totals_of
 from unpooled.results.citations import Citation
 
@@ -238,7 +238,7 @@ class MetaAnalysis(FederatedEstimator):
         self._combine(self.estimates_[self.fitted_], variances[self.fitted_])
 
     def _of_columns(self, federation: Federation, y: Any) -> Any:
-        roles = Roles.of(federation, y, self.offset)
+        roles = RegressionRoles.of(federation, y, self.offset)
         own = bool(self.site_effects)
         if self.family == "gaussian" and self.offset is None:
             model: Any = LinearRegression(site_effects=own).fit(federation, y)

@@ -98,7 +98,7 @@ _HOW_MANY = (
 
 @final
 @dataclass(frozen=True, eq=False)
-class Evaluation:
+class LogLikelihood:
     """A log-likelihood at some parameters.
 
     Attributes
@@ -128,18 +128,18 @@ class Maximum:
     ----------
     parameters : (k,) array
         There.
-    last : Evaluation
+    last : LogLikelihood
         At parameters that are less than `tol` standard errors away; with a penalty
         perhaps without the information.
-    first : Evaluation
+    first : LogLikelihood
         At the start.
     n_iter : int
         Number of evaluations.
     """
 
     parameters: Float[Array, " k"]
-    last: Evaluation
-    first: Evaluation
+    last: LogLikelihood
+    first: LogLikelihood
     n_iter: int
 
     @property
@@ -180,7 +180,7 @@ class Searched:
 
 
 # An evaluation at some parameters, in one round.
-_Round = Callable[[Float[Array, " k"]], Evaluation]
+_Round = Callable[[Float[Array, " k"]], LogLikelihood]
 
 
 def maximised(
@@ -360,17 +360,17 @@ class _Search:
         last = self.evaluate(start - stride) if self.max_iter > 1 else first
         return Maximum(start, last, first, self.max_iter)
 
-    def begun(self, start: Float[Array, " k"]) -> Evaluation:
+    def begun(self, start: Float[Array, " k"]) -> LogLikelihood:
         """Return the evaluation at the start."""
         self.n_iter = 1
         return (self.evaluate_start or self.evaluate)(start)
 
-    def informed(self, theta: Float[Array, " k"], gain: float) -> Evaluation:
+    def informed(self, theta: Float[Array, " k"], gain: float) -> LogLikelihood:
         """Return the evaluation with the information, as `evaluated`, and once."""
         self.may_open = False
         return self._counted(self.evaluate, theta, gain)
 
-    def evaluated(self, theta: Float[Array, " k"], gain: float) -> Evaluation:
+    def evaluated(self, theta: Float[Array, " k"], gain: float) -> LogLikelihood:
         """Return the evaluation at some parameters, in one round more.
 
         Parameters
@@ -390,7 +390,7 @@ class _Search:
 
     def _counted(
         self, evaluate: _Round, theta: Float[Array, " k"], gain: float
-    ) -> Evaluation:
+    ) -> LogLikelihood:
         if self.n_iter == self.max_iter:
             raise _too_few(self.max_iter, gain, self.tol)
         found = evaluate(theta)
@@ -399,11 +399,11 @@ class _Search:
 
     def stepped(
         self,
-        here: Evaluation,
+        here: LogLikelihood,
         theta: Float[Array, " k"],
         step: Float[Array, " k"],
         gain: float,
-    ) -> tuple[Evaluation, Float[Array, " k"]]:
+    ) -> tuple[LogLikelihood, Float[Array, " k"]]:
         """Return the evaluation and the parameters after a step, halved as often.
 
         Until the likelihood does not fall, or `_HALVINGS` times.
@@ -418,7 +418,7 @@ class _Search:
             share /= 2
         return found, trial
 
-    def _objective(self, at: Evaluation, theta: Float[Array, " k"]) -> float:
+    def _objective(self, at: LogLikelihood, theta: Float[Array, " k"]) -> float:
         return at.deviance + float(np.add.reduce(theta * _times(self.penalty, theta)))
 
 
@@ -436,7 +436,7 @@ def _has_vanished(H: Float[Array, "k k"], start: Float[Array, "k k"]) -> bool:
     return bool(found["value"][0] < _VANISHED)
 
 
-def _information(at: Evaluation) -> Float[Array, "k k"]:
+def _information(at: LogLikelihood) -> Float[Array, "k k"]:
     assert at.information is not None
     return at.information
 
@@ -461,7 +461,7 @@ def _too_few(max_iter: int, gain: float, tol: float) -> ConvergenceError:
 
 
 def _separated(direction: Float[Array, " k"], names: Sequence[str]) -> DataError:
-    # What moves by about as much in every step is on the way to infinity.
+    # A coefficient that moves by about as much in every step diverges.
     worst = names[int(np.abs(direction).argmax())]
     return DataError(
         f"The responses are separated: some combination of columns, {worst!r} "

@@ -42,7 +42,7 @@ def predicted_response(
 
 @final
 @dataclass(frozen=True)
-class Roles:
+class RegressionRoles:
     """Which columns of a federation are what.
 
     Attributes
@@ -63,7 +63,7 @@ class Roles:
         y: Any,
         offset: str | None = None,
         clusters: str | None = None,
-    ) -> "Roles":
+    ) -> "RegressionRoles":
         """Return the roles for `y`, which names the response.
 
         A column of `clusters` has no role in the model, and is left out. A silo that

@@ -557,7 +557,7 @@ class CCA(Predicting):
             if c == 0.0:
                 self._set_errors()
 
-    def _search(self, federation: Federation, k: int) -> pls_columns.Search:
+    def _search(self, federation: Federation, k: int) -> pls_columns.SearchOptions:
         return pls_columns.search_for(
             "CCA",
             federation,

@@ -12,9 +12,9 @@ of two parties each can subtract its own part and has the other's.
 
 Two parties with regularisation are paired by `unpooled.models.two_views.pls_columns`
 instead: the pairs of largest covariance between X_1 C_1^(-1/2) and X_2 C_2^(-1/2) are
-those of canonical ridge analysis, as on a row partition, which MAXVAR's are not. So are
-two parties with more people than a Gram matrix is for, if all directions of their
-columns can be sent at once.
+those of canonical ridge analysis, as on a row partition, which MAXVAR's are not. They
+pair two parties with many people, too, if all directions of their columns can be sent
+at once, which takes less than a Gram matrix.
 
 References
 ----------

@@ -165,7 +165,7 @@ def deflated_views(party: str, deflated: Sequence[str]) -> tuple[bool, bool]:
 
 @final
 @dataclass(frozen=True)
-class Search:
+class SearchOptions:
     """Options of the search for directions of two parties' columns.
 
     Attributes
@@ -198,7 +198,7 @@ def search_for(
     tol: float,
     max_iter: int,
     random_state: int | None,
-) -> Search:
+) -> SearchOptions:
     """Return how to search for k pairs between the two parties of a federation.
 
     Parameters
@@ -212,7 +212,7 @@ def search_for(
     solver : {"auto", "direct", "krylov"}
         "auto" chooses the one that sends fewer bytes, and notes it in a plan.
     tol, max_iter
-        As of `Search`; no more rounds are made than there are directions for.
+        As of `SearchOptions`; no more rounds are made than there are directions for.
     random_state : int, optional
         None: that of the federation.
 
@@ -235,7 +235,7 @@ def search_for(
     max_rounds = max(1, min(int(max_iter), -(-all_directions // block) + 1))
     state = federation.seed(random_state)
     seed = check_random_state(state).randint(2**31)
-    return Search(solver, block, max_rounds, tol, seed)
+    return SearchOptions(solver, block, max_rounds, tol, seed)
 
 
 def check_two_parties(model: str, federation: Federation) -> None:
@@ -249,7 +249,7 @@ def check_two_parties(model: str, federation: Federation) -> None:
 
 def paired_views(
     federation: Federation,
-    search: Search,
+    search: SearchOptions,
     k: int,
     *,
     deflated: Sequence[str],

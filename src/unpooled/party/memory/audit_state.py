@@ -199,8 +199,8 @@ class LoggedStudy:
         """Return what a simulated party needs to resume the study, as JSON values.
 
         The steps that ran, never their results: kept arrays are in a `KeptStore`, which
-        outlives the process where it has a folder. Without one a step that needs them
-        is refused as "nothing_kept".
+        outlives the process where it has a folder. Without a folder a step that needs
+        them is refused as "nothing_kept".
         """
         return {
             "fitted": [[step, list(front)] for step, front in sorted(self.fitted)],

@@ -148,9 +148,9 @@ def _read(path: Path) -> tuple[Array, int, str]:
 _SHARED: WeakValueDictionary[tuple[str, str], KeptStore] = WeakValueDictionary()
 
 
-def share_kept(party: str, study: str, shelf: KeptStore) -> None:
+def share_kept(party: str, study: str, kept: KeptStore) -> None:
     """Let a silo's other parties in this process read the arrays kept for a study."""
-    _SHARED[party, study] = shelf
+    _SHARED[party, study] = kept
 
 
 def shared_kept(party: str, study: str) -> KeptStore | None:

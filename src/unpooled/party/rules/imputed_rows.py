@@ -23,8 +23,8 @@ their totals are then sums of totals that a silo would release by themselves.
 For sums over other unions of rows this is not so: next to sums over the rows with a
 value in a column, over complete rows or over cells that were filled in another way, the
 sweeps would give those of the held rows among them. So a silo answers one or the other.
-It fills the columns of a table together with the same other columns for ever, and
-answers later steps about one completed table only, whatever was fitted since.
+Once it has filled some columns of a table from each other, it always fills them from
+the same ones, and it answers later steps about one completed table only.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -75,7 +75,7 @@ class Multiplied:
     complete: tuple[str, ...] = ()
 
     def covers(self, other: "Multiplied") -> bool:
-        """Whether another answer had no further products."""
+        """Whether this answer had all products that another one had."""
         fewer = other.pairs <= self.pairs and other.label in ("", self.label)
         fewer = fewer and other.complete in ((), self.complete)
         return fewer and other.columns <= self.columns and other.lacking <= self.lacking
@@ -91,11 +91,13 @@ class Multiplied:
     @classmethod
     def from_record(cls, record: Mapping[str, Any], label: str) -> "Multiplied":
         """Read what `as_record` returned; `label` is that of notes without its name."""
-        columns, lacking = record["columns"], record.get("lacking", ())
-        named = record.get("of_label", label) if record["label"] else ""
-        kinds = record["pairs"], named
-        complete = tuple(record.get("complete", ()))
-        return cls(frozenset(columns), *kinds, frozenset(lacking), complete)
+        return cls(
+            columns=frozenset(record["columns"]),
+            pairs=record["pairs"],
+            label=record.get("of_label", label) if record["label"] else "",
+            lacking=frozenset(record.get("lacking", ())),
+            complete=tuple(record.get("complete", ())),
+        )
 
 
 @final

@@ -128,6 +128,11 @@ class Policy:
         fit is accepted only if it is listed here by its whole name, or by ``"*"``.
     allowed_columns : sequence of str, optional
         Source columns that may be read, with ``*`` as wildcard. None: all.
+
+    Raises
+    ------
+    StudyError
+        When a value is not of the type or in the range of its key.
     """
 
     min_parties: int = 3

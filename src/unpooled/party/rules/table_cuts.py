@@ -401,16 +401,20 @@ class TableCuts:
             # Of the version, so that another one has another order.
             odd = np.uint64(int(version[:16], 16) | 1)
             order = np.argsort(digests[part] * odd, kind="stable")
-            limits = fewest, fewest_of_class, most
-            new = stratified_blocks(order, classes[part], *limits)
+            new = stratified_blocks(order, classes[part], fewest, fewest_of_class, most)
             new = brought_together(new, classes[part], rare[part], order)
             if flags is not None:
                 fixed = np.asarray(rare[part].any(axis=1))
                 new = none_alone(new, classes[part], flags[part], fixed, order)
             if start:
-                known = (blocks[:start], classes[:start])
-                appended = new, classes[part]
-                new = _added(known, appended, limits)
+                new = _added(
+                    blocks[:start],
+                    classes[: start + n],
+                    new,
+                    fewest=fewest,
+                    fewest_of_class=fewest_of_class,
+                    most=most,
+                )
             blocks[part] = new
             start += n
         return blocks
@@ -565,32 +569,40 @@ def _n_rows(parts: Sequence[Any]) -> int:
 
 
 def _added(
-    known: tuple[UInt8[Array, " n"], Int[Array, " n"]],
-    new: tuple[UInt8[Array, " l"], Int[Array, " l"]],
-    fewest: Sequence[int],
+    known: UInt8[Array, " n"],
+    classes: Int[Array, " m"],
+    new: UInt8[Array, " l"],
+    *,
+    fewest: int,
+    fewest_of_class: int,
+    most: int,
 ) -> UInt8[Array, " l"]:
     """Return the blocks of appended rows, given the cut that they have by themselves.
 
     Parameters
     ----------
-    known : (array, array)
-        Block and class of each row that has its block already.
-    new : (array, array)
-        Block among themselves, and class, of each appended row.
-    fewest : (int, int, int)
-        Rows of a block, of a class in a block that has any of it, and the most blocks.
+    known : (n,) array
+        Block of each row that has its block already.
+    classes : (m,) array of int
+        Class of each of the m = n + l rows, the appended ones last.
+    new : (l,) array
+        Block among themselves of each appended row.
+    fewest, fewest_of_class : int
+        Fewest rows of a block, and of a class in a block that has any of it.
+    most : int
+        The most blocks.
     """
-    n_classes = 1 + max(int(known[1].max()), int(new[1].max()))
-    counts = _table_of(*known, n_classes)
-    groups = _table_of(*new, n_classes)
+    n, n_classes = len(known), 1 + int(classes.max())
+    counts = _table_of(known, classes[:n], n_classes)
+    groups = _table_of(new, classes[n:], n_classes)
     joined = np.zeros(len(groups), np.uint8)
 
     def is_few(of_class: Int[Array, "... c"]) -> Any:
-        return ((of_class > 0) & (of_class < fewest[1])).any(axis=-1)
+        return ((of_class > 0) & (of_class < fewest_of_class)).any(axis=-1)
 
     for group, of_class in enumerate(groups):
-        alone = of_class.sum() >= fewest[0] and not is_few(of_class)
-        if alone and len(counts) < fewest[2]:
+        alone = of_class.sum() >= fewest and not is_few(of_class)
+        if alone and len(counts) < most:
             joined[group] = len(counts)
             counts = np.vstack([counts, of_class])
             continue
@@ -598,7 +610,7 @@ def _added(
         few = is_few(counts + of_class)
         joined[group] = np.lexsort((counts.sum(axis=1), few))[0]
         counts[joined[group]] += of_class
-    return joined[new[0]]
+    return joined[new]
 
 
 def _table_of(

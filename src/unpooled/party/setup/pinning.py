@@ -29,7 +29,7 @@ _Keys = dict[str, tuple[bytes, ...]]
 
 @final
 @dataclass(frozen=True)
-class Rotation:
+class KeyRotation:
     """A silo's change from one key to the next, signed with the old one."""
 
     name: str
@@ -38,7 +38,7 @@ class Rotation:
     signature: bytes
 
     @classmethod
-    def of(cls, name: str, old: Identity, new: Identity) -> "Rotation":
+    def of(cls, name: str, old: Identity, new: Identity) -> "KeyRotation":
         """Return the rotation from one identity to another."""
         statement = _statement(name, new.public)
         return cls(name, old.public, new.public, old.sign(statement))
@@ -71,7 +71,7 @@ class Pinned:
     roster: Roster
     former: _Keys = field(default_factory=dict)
     revoked: _Keys = field(default_factory=dict)
-    rotated: list[Rotation] = field(default_factory=list)
+    rotated: list[KeyRotation] = field(default_factory=list)
 
     @classmethod
     def from_file(cls, path: Path) -> "Pinned":
@@ -215,7 +215,7 @@ def differences(first: Path, second: Path) -> Iterator[str]:
 
 
 def _passed(
-    name: str, pinned: bytes, key: bytes, rotated: Sequence[Rotation]
+    name: str, pinned: bytes, key: bytes, rotated: Sequence[KeyRotation]
 ) -> tuple[bytes, ...]:
     """Return the keys from a pinned one to a new one, the latest first, if signed."""
     passed: tuple[bytes, ...] = ()
@@ -251,8 +251,8 @@ def _key(text: str) -> bytes:
     return key
 
 
-def _rotation(record: Mapping[str, str]) -> Rotation:
-    return Rotation(
+def _rotation(record: Mapping[str, str]) -> KeyRotation:
+    return KeyRotation(
         str(record["name"]),
         _key(record["old"]),
         _key(record["new"]),

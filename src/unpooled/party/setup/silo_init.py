@@ -14,7 +14,7 @@ from unpooled.data.sources.open_source import open_source
 from unpooled.data.toml import toml_text
 from unpooled.errors import StudyError
 from unpooled.party.rules.policy import Policy
-from unpooled.party.setup.pinning import Pinned, Rotation, pin
+from unpooled.party.setup.pinning import KeyRotation, Pinned, pin
 from unpooled.party.setup.silo_file import (
     SiloFile,
     make_identity,
@@ -198,7 +198,7 @@ def rotate(silo: SiloFile) -> Path:
     public = silo.roster.with_name(f"{silo.name}.public")
     earlier = Pinned.from_file(public).rotated if public.exists() else []
     own = Pinned(Roster({silo.name: new.public}))
-    own.rotated = [*earlier, Rotation.of(silo.name, old, new)]
+    own.rotated = [*earlier, KeyRotation.of(silo.name, old, new)]
     pinned.add(own, public)
     # The key last: until then the silo answers under the old one, or not at all.
     own.write(public)

@@ -269,7 +269,7 @@ def _counts(n_of: Sequence[int], K: int, fewest: int) -> Int[Array, "c K"]:
     counts = np.zeros((len(n_of), K), int)
     sizes = np.zeros(K, int)
     spread = [n >= K * max(fewest, 1) for n in n_of]
-    # Those of a few blocks first: the others then even out the blocks' sizes.
+    # Classes of a few blocks first: the others then even out the blocks' sizes.
     for c in sorted(range(len(n_of)), key=lambda c: (spread[c], -n_of[c])):
         holders = K if spread[c] else max(n_of[c] // max(fewest, 1), 1)
         smallest = np.argsort(sizes, kind="stable")[:holders]

@@ -152,7 +152,7 @@ class View:
     cut : Cut or None
         The blocks of the table's rows; None where the view has all rows.
     kept_blocks : tuple of int
-        Those of the cut that are in the view.
+        Numbers of the blocks of the cut that are in the view.
     filled_as : dict of str to float
         Numbers in the missing cells of source columns, in place of those that the
         view's operations have for them; see `fill_as`.
@@ -300,7 +300,7 @@ class View:
     def fewest_rows(self) -> int:
         """The fewest rows that this view and any other of the table can differ in.
 
-        Those of a block, or of the table where the view has all. A silo with fewer
+        The rows of a block, or of the table where the view has all. A silo with fewer
         blocks than parts has no row in some; where all silos have the same rows, such a
         part is nobody's.
         """
@@ -472,7 +472,7 @@ class View:
         Parameters
         ----------
         operations : sequence of Operation, optional
-            Those that transform it: by default this view's own.
+            Operations that transform it: by default this view's own.
         """
         own = self._operations if operations is None else operations
         chain = [Select(self.source_columns), *own]
@@ -682,8 +682,8 @@ class View:
     def fillings(self) -> dict[str, Filling]:
         """How missing cells of each source column are filled, where they are.
 
-        The number is what a row gets in which every cell is missing, at the first
-        transform that makes a number of it.
+        The number is the value of the cell in a row in which every cell is missing,
+        after the first transform that makes it a number.
         """
         done = defaultdict[str, list[tuple[Derive, int]]](list)
         found = dict[str, Filling]()
@@ -785,7 +785,7 @@ class IdColumn:
 def is_by_column(step: Step) -> bool:
     """Whether the settings of a step are arrays with a last axis over columns.
 
-    Those of a transform that reads what the silo kept are such arrays that it kept.
+    The settings of a transform that reads kept arrays are among these arrays.
     """
     if step.verb == "derived" and "kept" in step.reads:
         return bool(step.settings)

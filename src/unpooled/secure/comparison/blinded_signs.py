@@ -227,7 +227,7 @@ def _uniform(cipher: Any, below: int, shape: tuple[int, ...]) -> Int[Array, "...
     size, most = int(np.prod(shape)), 256 - 256 % below
     kept = np.empty(0, np.uint8)
     while len(kept) < size:
-        # Those too large for a whole number of remainders are left out.
+        # Bytes too large for a whole number of remainders are left out.
         drawn = np.frombuffer(cipher.update(bytes(size - len(kept) + 64)), np.uint8)
         kept = np.append(kept, drawn[drawn < most])
     return kept[:size].astype(np.int32).reshape(shape) % below
