@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unpooled.cli.commands import (
+from unpooled.cli.desks import desk
+from unpooled.cli.provisioning import health, provision, prune, serve
+from unpooled.cli.registration import (
     about_run,
     command,
     duration,
@@ -26,8 +28,6 @@ from unpooled.cli.commands import (
     folder_option,
     group,
 )
-from unpooled.cli.desks import desk
-from unpooled.cli.provisioning import health, provision, prune, serve
 from unpooled.cli.silo import app as silo_commands
 from unpooled.cli.silo_keys import roster_app
 from unpooled.cli.studies import app as studies_commands

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from unpooled.cli.commands import folder_option
+from unpooled.cli.registration import folder_option
 from unpooled.cli.silo_studies import Kit
 from unpooled.cli.terminal import say
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from unpooled.cli.commands import (
+from unpooled.cli.registration import (
     Quiet,
     duration,
     file_argument,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from unpooled.cli import desks, silo_keys, silo_studies
-from unpooled.cli.commands import Quiet, command, file_option, group
+from unpooled.cli.registration import Quiet, command, file_option, group
 from unpooled.cli.silo_studies import Kit
 from unpooled.cli.terminal import console, say
 

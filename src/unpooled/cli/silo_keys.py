@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from unpooled.cli.commands import command, file_argument, file_option, group
+from unpooled.cli.registration import command, file_argument, file_option, group
 from unpooled.cli.silo_studies import Kit
 from unpooled.cli.terminal import say
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unpooled.cli.commands import StudyName, file_option, folder_option
+from unpooled.cli.registration import StudyName, file_option, folder_option
 from unpooled.cli.terminal import console, say
 from unpooled.errors import StudyError
 from unpooled.results.formats import counted

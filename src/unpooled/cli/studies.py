@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from unpooled.cli.commands import StudyName, command, duration, folder_option, group
+from unpooled.cli.registration import StudyName, command, duration, folder_option, group
 from unpooled.cli.terminal import console, printable, say
 from unpooled.results.formats import counted, minute
 
