@@ -31,7 +31,7 @@ from unpooled.models.preprocessing.agreed_categories import (
 )
 from unpooled.protocol.step import derived, public, release, summed
 
-# Of a column; cells with other names have this as their place.
+# Of a column, where silos count other values by a hash, or show tables of their own.
 MOST = 64
 # Tables for about 60, 250 and 1,000 names.
 _NUMBERS = 3, 5, 7
@@ -109,7 +109,7 @@ def found_names(
 @derived(
     takes={
         "codes": public(
-            f"{MOST} p", "the codes of the names of each column; -2 for no further one"
+            "m p", "the codes of the names of each column; -2 for no further one"
         )
     },
     fitted_by=("describe.found_names",),
@@ -119,8 +119,8 @@ def found_names(
 def category_places(
     cells: Float[Array, "n p"], *, codes: Float[Array, "m p"]
 ) -> Float[Array, "n p"]:
-    """Return the place of each cell's code; `MOST` where it is none of these."""
-    places = np.where(np.isnan(cells), np.nan, float(MOST))
+    """Return the place of each cell's code, the last one where it is none of these."""
+    places = np.where(np.isnan(cells), np.nan, float(len(codes)))
     for place, own in enumerate(codes):
         places[cells == own] = place
     return places
@@ -143,7 +143,7 @@ def _frequent(
 
 
 def frequent_names(
-    federation: Federation, fewest: int, leader: str
+    federation: Federation, fewest: int, leader: str, most: int
 ) -> dict[str, list[str]]:
     """Return the names that at least `fewest` rows have, of each column of a view.
 
@@ -155,11 +155,13 @@ def frequent_names(
         How many rows of all silos.
     leader : str
         The silo that sends what all find.
+    most : int
+        How many names a column may have.
 
     Raises
     ------
     DataError
-        For a column with more than `MOST` such names, or too many names.
+        For a column with more than `most` such names, or too many names.
     """
     columns = list(federation.feature_names)
     found = dict[str, list[str]]()
@@ -177,11 +179,12 @@ def frequent_names(
             return {n: [f"category {k}" for k in range(PLANNED)] for n in columns}
         sizes = dict(zip(left, np.rint(n_frequent).astype(int).tolist(), strict=True))
         for name, k in sizes.items():
-            if k > MOST:
+            if k > most:
                 raise DataError(
                     f"Column {name!r} has {k} categories that at least {fewest} rows "
-                    f"have, and {MOST} are described at the most. Leave it out, or "
-                    f"take a larger min_rows_per_class."
+                    f"have, and {most} are described at the most"
+                    f"{' silo by silo' * (most == MOST)}. Leave it out, or take a "
+                    f"larger min_rows_per_class."
                 )
         read = {name: k for name, k in sizes.items() if k >= 0}
         words = np.zeros((0, WORDS))
@@ -204,7 +207,8 @@ def frequent_names(
 
 def codes_of_names(names: Mapping[str, list[str]]) -> Float[Array, "m p"]:
     """Return the codes of each column's names, as `category_places` takes them."""
-    codes: Array = np.full((MOST, len(names)), MISSING)
+    most = max(MOST, *map(len, names.values()))
+    codes: Array = np.full((most, len(names)), MISSING)
     for j, own in enumerate(names.values()):
         codes[: len(own), j] = [category_code(name) for name in own]
     return codes
