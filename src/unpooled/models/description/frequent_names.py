@@ -2,8 +2,8 @@
 
     round 1   silos ── names and counts, added into a table ──> to the parties alone
     round 2   silos ── how many of them are frequent ─────────> opened
+              both again with more cells, where a column has more names
     round 3   silos ── their names ───────────────────────────> opened
-              again with more cells, for columns with more names
     view      silos <── the codes of these names ── a cell becomes the place of its name
 
 The table is that of `agreed_categories`, which opens all names and their counts. Here
@@ -164,20 +164,21 @@ def frequent_names(
         For a column with more than `most` such names, or too many names.
     """
     columns = list(federation.feature_names)
-    found = dict[str, list[str]]()
+    unread = columns
+    # About all columns each time: about some of them it would be another setting.
     for number in _NUMBERS:
-        left = [name for name in columns if name not in found]
-        if not left:
-            break
-        view = federation if len(left) == len(columns) else federation.select(left)
         n_cells = SIZES[number]
-        veiled = view.sum(local_texts, to="parties", n_cells=n_cells, number=number)
+        veiled = federation.sum(
+            local_texts, to="parties", n_cells=n_cells, number=number
+        )
         asked = {**veiled, "number": number, "fewest": fewest, "leader": leader}
-        n_frequent = view.sum(counted_names, **asked)["n_frequent"]
+        n_frequent = federation.sum(counted_names, **asked)["n_frequent"]
         if federation.coordinator.planned:
-            view.sum(found_names, **asked, n_names=PLANNED * len(columns))
+            federation.sum(found_names, **asked, n_names=PLANNED * len(columns))
             return {n: [f"category {k}" for k in range(PLANNED)] for n in columns}
-        sizes = dict(zip(left, np.rint(n_frequent).astype(int).tolist(), strict=True))
+        sizes = dict(
+            zip(columns, np.rint(n_frequent).astype(int).tolist(), strict=True)
+        )
         for name, k in sizes.items():
             if k > most:
                 raise DataError(
@@ -186,23 +187,21 @@ def frequent_names(
                     f"{' silo by silo' * (most == MOST)}. Leave it out, or take a "
                     f"larger min_rows_per_class."
                 )
-        read = {name: k for name, k in sizes.items() if k >= 0}
+        if unread := [name for name, k in sizes.items() if k < 0]:
+            continue
         words = np.zeros((0, WORDS))
-        if n_names := sum(read.values()):
-            words = view.sum(found_names, **asked, n_names=n_names)["frequent"]
+        if n_names := sum(sizes.values()):
+            words = federation.sum(found_names, **asked, n_names=n_names)["frequent"]
         every = [name_of_words(one) for one in np.rint(words).astype(int).tolist()]
-        ends = np.cumsum([0, *read.values()]).tolist()
-        found |= {
+        ends = np.cumsum([0, *sizes.values()]).tolist()
+        return {
             name: every[start:end]
-            for name, start, end in zip(read, ends, ends[1:], strict=False)
+            for name, start, end in zip(columns, ends, ends[1:], strict=False)
         }
-    for name in columns:
-        if name not in found:
-            raise DataError(
-                f"Column {name!r} has more than about {SIZES[_NUMBERS[-1]] * 2 // 3:,} "
-                f"categories over all silos. Leave it out, or group its names first."
-            )
-    return {name: found[name] for name in columns}
+    raise DataError(
+        f"Column {unread[0]!r} has more than about {SIZES[_NUMBERS[-1]] * 2 // 3:,} "
+        f"categories over all silos. Leave it out, or group its names first."
+    )
 
 
 def codes_of_names(names: Mapping[str, list[str]]) -> Float[Array, "m p"]:
