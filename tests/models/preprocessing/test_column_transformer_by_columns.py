@@ -316,3 +316,21 @@ def test_a_silo_refuses_a_category_of_few_in_its_part(rows):
     parts = [(up.OneHotEncoder(min_frequency=1), ["blood"])]
     with pytest.raises(ReleaseRefusedError, match="shop refused one_hot_encoder"):
         up.ColumnTransformer(parts, remainder="passthrough").fit(federation)
+
+
+def test_a_column_has_one_setting_whatever_stands_beside_it(rows):
+    federation = federation_of(rows, policy={"min_parties": 3})
+
+    def of(least, columns):
+        parts = [(up.OneHotEncoder(min_frequency=least), columns)]
+        return up.ColumnTransformer(parts, remainder="passthrough").fit(federation)
+
+    of(5, ["blood"])
+    of(5, "categorical")
+    up.OneHotEncoder(min_frequency=5).fit(federation)
+    for columns in (["blood"], "categorical", ["sex"]):
+        with pytest.raises(ReleaseRefusedError, match="one_setting"):
+            of(20, columns)
+    filled = up.SimpleImputer("most_frequent").fit(federation).transform(federation)
+    with pytest.raises(ReleaseRefusedError, match="one_setting"):
+        up.OneHotEncoder(min_frequency=5).fit(filled)
