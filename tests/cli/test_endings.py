@@ -104,6 +104,7 @@ ROWS = {
 }
 COLUMNS = {
     "CCA": Ending(FEW),
+    "ColumnTransformer": Ending(EACH_KIND, (), head=TOWNS),
     "Correlation": Ending(),
     "DerivedColumns": Ending('columns = { ab = "a * b" }'),
     "Describe": Ending("", ()),
@@ -147,7 +148,8 @@ OTHERS = {
 
 
 # `make test` has these: each kind of summary. `check_estimator` reports on all.
-USUAL = {"CCA-rows", "KernelPCA-columns", "ColumnTransformer-rows"}
+USUAL = {"CCA-rows", "KernelPCA-columns"}
+USUAL |= {f"ColumnTransformer-{partition}" for partition in EXAMPLES}
 
 
 def cases():

@@ -111,6 +111,17 @@ CASES: dict[str, Case] = {
         },
         **MIXED,
     ),
+    "ColumnTransformer-columns": Case(
+        {
+            "transformers": [
+                {"model": "StandardScaler", "columns": "numeric"},
+                {"model": "OneHotEncoder", "columns": ["cp", "thal"]},
+                {"model": "OrdinalEncoder", "columns": ["restecg"]},
+            ]
+        },
+        partition="columns",
+        categorical=("cp", "restecg", "thal"),
+    ),
     "Describe": Case({"quartiles": False}, **MIXED),
     "Describe-per-silo": Case({"per_silo": True, "decimals": 0}, **MIXED),
     "DerivedColumns": Case({"columns": {"log_age": "log(age)"}}, IMPUTED),

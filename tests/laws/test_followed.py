@@ -54,6 +54,7 @@ SEARCHES = {"CCA-4", "Heterogeneity-0", "PCA-1", "PCA-3", "PLSCanonical-1"}
 SEARCHES |= {"PersonalizedPCA-0", "PersonalizedPCA-1", "MetaAnalysis-1"}
 # Plans do not know how many categories there are, either.
 SEARCHES |= {"Describe-2", "FAMD-0", "FAMD-1", "MCA-0", "ColumnTransformer-0"}
+SEARCHES |= {"ColumnTransformer-1"}
 SEARCHES |= {"OneHotEncoder-1", "OrdinalEncoder-1"}
 # Nor whether any cell is missing.
 SEARCHES |= {"IterativeImputer-0", "IterativeImputer-1"}

@@ -100,7 +100,10 @@ WAYS: dict[str, list[Way]] = {
         Way({"standard_errors": True}, y=SECOND_VIEW),
     ],
     "CentreBySite": [Way(), UNNAMED],
-    "ColumnTransformer": [Way({"transformers": EACH_KIND}, reads="both")],
+    "ColumnTransformer": [
+        Way({"transformers": EACH_KIND}, reads="both"),
+        Way({"transformers": EACH_KIND}, "columns", reads="both"),
+    ],
     "Correlation": [Way(), Way({"missing": "pairwise"}), COLUMNS],
     "DerivedColumns": [Way({"columns": {"ab": "a * b", "c_d": "c - d"}})],
     "Describe": [

@@ -87,8 +87,10 @@ def record_for(
 
 def _has_names(value: Any) -> bool:
     if isinstance(value, list):
-        return any(isinstance(item, str) for item in value)
-    return isinstance(value, dict) and "texts" in value
+        return any(isinstance(item, str) or _has_names(item) for item in value)
+    if isinstance(value, dict):
+        return "texts" in value or any(map(_has_names, value.values()))
+    return False
 
 
 def _members(value: Any) -> Iterator[str]:

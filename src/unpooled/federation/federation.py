@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, final
 
 import numpy as np
 
-from unpooled.arrays import Array
+from unpooled.arrays import Array, Int
 from unpooled.coordinator.step_call import Needs, RoundRecord, RoundRunner, StepCall
 from unpooled.data.columns import check_known, listing
 from unpooled.errors import DataError
@@ -32,6 +32,7 @@ from unpooled.protocol.view_operations import (
     Complete,
     Derive,
     Operation,
+    Parts,
     Rows,
     Select,
     kept_address,
@@ -636,6 +637,59 @@ class Federation:
                 layout = view.layout.renamed(operation.columns, left, coded)
                 read = operation.columns
             view = view._view(operation, layout)
+        return view.asked_by("")
+
+    def in_parts(
+        self, parts: Parts, sizes: Int[Array, "m q"]
+    ) -> "tuple[Federation, list[Federation]]":
+        """Return a view of a column partition put into parts, and a view of each part.
+
+        Parameters
+        ----------
+        parts : Parts
+            Which of their columns the silos put into each; a silo may have none of a
+            part. The view of a part is for what silos keep or show of their own.
+        sizes : (m, q) array of int
+            As of `Layout.in_parts`.
+        """
+        layout, layouts = self.layout.in_parts(parts, sizes)
+        views = [
+            self._view(Parts((choice,)), own)
+            for choice, own in zip(parts.choices, layouts, strict=True)
+        ]
+        return self._view(parts, layout), views
+
+    def with_own_part(
+        self, number: int, part: "Federation", made: "Federation"
+    ) -> "Federation":
+        """Return the view with what silos made of their columns in a part.
+
+        Parameters
+        ----------
+        number : int
+            Of the part, in the view's `Parts`.
+        part, made : Federation
+            Its view as `in_parts` gave it, and as a model transformed it.
+
+        Returns
+        -------
+        Federation
+            In each silo the columns of the part stand last.
+
+        Raises
+        ------
+        DataError
+            When the model selected columns itself, or two columns have the same name.
+        """
+        view, further = self, made.operations[len(part.operations) :]
+        for operation in further:
+            if not isinstance(operation, Derive):
+                raise DataError(
+                    "A transform that selects columns cannot be a part: apply it to "
+                    "the whole view."
+                )
+            view = view._view(replace(operation, part=number), view.layout)
+        view.layout = self.layout.with_part(part.layout, made.layout)
         return view.asked_by("")
 
     def with_derived(

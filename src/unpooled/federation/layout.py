@@ -4,7 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import final
 
-from unpooled.arrays import Array
+import numpy as np
+
+from unpooled.arrays import Array, Int
 from unpooled.data.columns import check_known, listing
 from unpooled.errors import DataError
 from unpooled.protocol.shared_blocks import (
@@ -13,7 +15,7 @@ from unpooled.protocol.shared_blocks import (
     shared_sizes,
 )
 from unpooled.protocol.sizes import ViewSize
-from unpooled.protocol.view_operations import Rows
+from unpooled.protocol.view_operations import Parts, Rows
 from unpooled.protocol.widened_columns import widened_columns
 
 
@@ -142,6 +144,79 @@ class Layout:
             )
         return replace(self, columns_of=selected)
 
+    def in_parts(
+        self, operation: Parts, sizes: Int[Array, "m q"]
+    ) -> tuple["Layout", list["Layout"]]:
+        """Return the layout of a column partition put into parts, and that of each.
+
+        Parameters
+        ----------
+        operation : Parts
+            Which columns each part has.
+        sizes : (m, q) array of int
+            By party how many columns each part has, and how many are in none, for a
+            silo that follows and does not know which columns the others have.
+
+        Notes
+        -----
+        A party may have no column of a part, but must have one of all together.
+        """
+        every = dict[str, tuple[str, ...]]()
+        found = [dict[str, tuple[str, ...]]() for _ in operation.choices]
+        for (party, own), numbers in zip(
+            self.columns_of.items(), sizes.tolist(), strict=True
+        ):
+            if self.known_to not in ("", party):
+                *ends, last = np.cumsum(numbers).tolist()
+                every[party] = own[:last]
+                parts = [own[i:j] for i, j in zip([0, *ends], ends, strict=False)]
+            else:
+                every[party], parts = operation.of(own, self.categorical)
+            for part, columns in zip(found, parts, strict=True):
+                part[party] = columns
+        left = replace(self, columns_of=every)._checked(every)
+        return left, [replace(self, columns_of=part) for part in found]
+
+    def with_part(self, before: "Layout", after: "Layout") -> "Layout":
+        """Return the layout of a column partition with a part as it was transformed.
+
+        Parameters
+        ----------
+        before, after : Layout
+            Of the part. What it became stands behind each party's other columns.
+        """
+        read = set(before.columns)
+        by_party = {
+            party: (*(n for n in own if n not in read), *after.columns_of[party])
+            for party, own in self.columns_of.items()
+        }
+        coded = (self.categorical - read) | after.categorical.intersection(
+            after.columns
+        )
+        found = replace(self, columns_of=by_party, categorical=coded)
+        return found._checked(by_party)
+
+    def _checked(self, needed: Iterable[str]) -> "Layout":
+        """Return this layout of a column partition after a transform, if it is one.
+
+        Parameters
+        ----------
+        needed : iterable of str
+            The parties that must have a column.
+        """
+        if without := [party for party in needed if not self.columns_of[party]]:
+            raise DataError(
+                f"No column of {listing(without)} is left. A total is over all "
+                f"parties: keep a column of each, or leave the party out."
+            )
+        names = [name for own in self.columns_of.values() for name in own]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise DataError(
+                f"Columns that a transform makes have the names of others: "
+                f"{listing(twice)}. Rename the latter, or leave them out."
+            )
+        return self
+
     def of_part(self, part: Rows) -> "Layout":
         """Return the layout of a fold, or of one side of a split."""
         if self.n_rows is None:
@@ -215,14 +290,8 @@ class Layout:
             pairs = widened_columns(kind, own, made[first : first + len(own)])
             by_party[party] = tuple(name for name, _ in pairs)
             first += len(own)
-        if without := [party for party, own in by_party.items() if not own]:
-            raise DataError(f"No column of {listing(without)} is left.")
-        names = [name for own in by_party.values() for name in own]
-        if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise DataError(
-                f"Columns that a transform makes have the names of others: "
-                f"{listing(twice)}. Rename the latter, or leave them out."
-            )
         # Encoded columns hold numbers; indicators stand beside what there was.
         coded = frozenset[str]() if kind == "groups" else self.categorical
-        return replace(self, columns_of=by_party, categorical=coded)
+        found = replace(self, columns_of=by_party, categorical=coded)
+        # Of a part of the columns, some parties have none.
+        return found._checked(party for party, own in self.columns_of.items() if own)

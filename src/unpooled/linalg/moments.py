@@ -83,7 +83,7 @@ def squared_deviations(X: Rows, mean: Float[Array, " p"]) -> Float[Array, " p"]:
     if hasattr(X, "indptr"):
         return _sparse_deviations(X, mean)
     n, p = X.shape
-    step = max(1, _CACHE_BYTES // (8 * p))
+    step = max(1, _CACHE_BYTES // (8 * max(p, 1)))
     squares = np.zeros(p)
     for start in range(0, n, step):
         centred = X[start : start + step] - mean

@@ -61,8 +61,6 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
     # Whether a study fits it on all rows before folds, since silos refuse it on some.
     on_all_rows = False
     _partitions = ("rows",)
-    # What a model for rows says to do on a column partition.
-    _instead_by_columns = _ON_COLUMNS
     # Whether cells of rows may be missing.
     _missing = False
     # Partitions on which a constant column makes a fit fail, if it does on any, and
@@ -121,7 +119,7 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
         federation = check_federation(self, X)
         if federation.partition not in self._partitions:
             by_columns = federation.partition == "columns"
-            instead = self._instead_by_columns if by_columns else ""
+            instead = _ON_COLUMNS if by_columns else ""
             raise DataError(
                 f"{type(self).__name__} works on partitions by "
                 f"{' and '.join(self._partitions)}, not by {federation.partition}."

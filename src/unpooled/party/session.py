@@ -304,6 +304,11 @@ class Session:
             raise Refusal("allowed_steps")
         self._neighbours.check(step, request, self._keys)
         view = self._views.of(request)
+        # A silo may have no column of a part. It keeps and shows nothing, but reads
+        # what the others read (`unpooled.party.memory.kept_arrays`).
+        own = self.partition == "columns" and step.verb in ("kept", "disclosed")
+        if not (view.columns or own):
+            raise Refusal("unknown_columns")
         policy = self._policy
         policy.check_parties(len(self.parties))
         policy.check_step(step, request.to, self.protection, request.chosen)

@@ -7,8 +7,9 @@ evaluates them in `unpooled.party.views.view`.
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any, TypeVar, final
 
@@ -48,6 +49,102 @@ class Select(_Operation):
     def as_json(self) -> dict[str, Any]:
         """Return the operation as it travels."""
         return {"operation": "select", "columns": list(self.columns)}
+
+
+@final
+@dataclass(frozen=True)
+class Choice:
+    """Columns by their names, or by a pattern of names and a kind.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The columns, in this order; empty where they are chosen by pattern and kind.
+    pattern : str
+        Of names, with ``*`` as wildcard.
+    kind : {"", "numeric", "categorical"}
+        Columns of numbers, or of categories; empty for both.
+    """
+
+    names: tuple[str, ...] = ()
+    pattern: str = "*"
+    kind: str = ""
+
+    def of(self, columns: Sequence[str], coded: Collection[str]) -> tuple[str, ...]:
+        """Return which of some columns are chosen, of which some hold categories."""
+        if self.names:
+            return tuple(name for name in self.names if name in columns)
+        return tuple(
+            name
+            for name in columns
+            if fnmatchcase(name, self.pattern)
+            and (not self.kind or (name in coded) == (self.kind == "categorical"))
+        )
+
+    def as_json(self) -> list[Any]:
+        """Return the choice as it travels."""
+        return [list(self.names), self.pattern, self.kind]
+
+    @classmethod
+    def read(cls, record: Any) -> "Choice":
+        """Return a choice as it came; another form is a ValueError."""
+        names, pattern, kind = record
+        texts = all(type(text) is str for text in (*names, pattern))
+        if not texts or kind not in ("", *KINDS):
+            raise ValueError("choice")
+        return cls(tuple(names), pattern, kind)
+
+
+KINDS = ("numeric", "categorical")
+
+
+@final
+@dataclass(frozen=True)
+class Parts(_Operation):
+    """Put the columns into parts, which transforms behind read by their numbers.
+
+    For column partitions: each silo has those of its own columns in a part, perhaps
+    none, and no silo needs to know the others'.
+
+    Attributes
+    ----------
+    choices : tuple of Choice
+        The columns of each part. They stand behind those that are in none.
+    rest : bool
+        Whether columns in no part stay.
+    """
+
+    choices: tuple[Choice, ...]
+    rest: bool = False
+
+    def of(
+        self, columns: Sequence[str], coded: Collection[str]
+    ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Return all columns that are left, and those of each part.
+
+        Parameters
+        ----------
+        columns : sequence of str
+            Those of a silo.
+        coded : collection of str
+            Those of them that hold categories.
+
+        Raises
+        ------
+        LookupError
+            Where a column is in two parts.
+        """
+        parts = [choice.of(columns, coded) for choice in self.choices]
+        read = [name for part in parts for name in part]
+        if len(set(read)) < len(read):
+            raise LookupError("unknown_columns")
+        others = [name for name in columns if self.rest and name not in set(read)]
+        return (*others, *read), parts
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the operation as it travels."""
+        choices = [choice.as_json() for choice in self.choices]
+        return {"operation": "parts", "choices": choices, "rest": self.rest}
 
 
 @final
@@ -148,23 +245,35 @@ class Derive(_Operation):
         Its arguments.
     kept_of : str
         The fit whose kept arrays it reads (`kept_address`); empty where it reads none.
-    of : tuple of str
+    of : tuple of str, optional
         The columns that it reads; the others stay as they are, before those that it
-        makes. Empty where it reads all.
+        makes. None where it reads all.
     adds : bool
         Whether the columns that it reads stay too.
+    part : int
+        Of columns that `Parts` put into parts: the number of the part that it reads,
+        whose columns are then those that it makes. -1 where it reads no part.
     """
 
     step: str
     columns: tuple[str, ...]
     public: Mapping[str, Any] = field(default_factory=dict)
     kept_of: str = ""
-    of: tuple[str, ...] = ()
+    of: tuple[str, ...] | None = None
     adds: bool = False
+    part: int = -1
+
+    def of_part(self, parts: list[tuple[str, ...]]) -> "Derive":
+        """Return the transform with the names of the columns of its part."""
+        if self.part < 0:
+            return self
+        if self.part >= len(parts):
+            raise LookupError("unknown_columns")
+        return replace(self, of=self.of if self.adds else parts[self.part], part=-1)
 
     def left(self, columns: Iterable[str]) -> tuple[str, ...]:
         """Return which columns stay as they are."""
-        if not self.of:
+        if self.of is None:
             return ()
         return tuple(c for c in columns if self.adds or c not in self.of)
 
@@ -183,8 +292,9 @@ class Derive(_Operation):
             "public": public,
         }
         record |= {"kept_of": self.kept_of} if self.kept_of else {}
-        record |= {"of": list(self.of)} if self.of else {}
-        return record | ({"adds": True} if self.adds else {})
+        record |= {"of": list(self.of)} if self.of is not None else {}
+        record |= {"adds": True} if self.adds else {}
+        return record | ({"part": self.part} if self.part >= 0 else {})
 
     def arrays(self) -> dict[str, Array]:
         """Return the array arguments by name, sorted: JSON keeps no other order."""
@@ -208,7 +318,7 @@ class Recorded(_Operation):
         return {}
 
 
-Operation = Select | Rows | Complete | Derive
+Operation = Select | Parts | Rows | Complete | Derive
 
 
 def numbers_kept(operations: Iterable[Operation]) -> tuple[int, ...]:
@@ -263,6 +373,11 @@ def operation_from_json(
         return rows
     if kind == "complete":
         return Complete()
+    if kind == "parts":
+        rest = record["rest"]
+        if type(rest) is not bool:
+            raise TypeError("parts")
+        return Parts(tuple(map(Choice.read, record["choices"])), rest)
     if kind != "derive":
         raise ValueError("operation")
     public = {
@@ -275,11 +390,13 @@ def operation_from_json(
     if kept_of:
         split_address(kept_of)
     columns = tuple(map(str, record["columns"]))
-    of = tuple(map(str, record.get("of", ())))
-    adds = record.get("adds", False)
-    if type(adds) is not bool or (adds and not of):
+    of = tuple(map(str, record["of"])) if "of" in record else None
+    adds, part = record.get("adds", False), record.get("part", -1)
+    if type(adds) is not bool or of == () or (adds and not of):
         raise ValueError("a transform that adds columns names those that it reads")
-    return Derive(str(record["step"]), columns, public, kept_of, of, adds)
+    if type(part) is not int or (of and part >= 0 and not adds):
+        raise ValueError("a transform of a part reads its columns")
+    return Derive(str(record["step"]), columns, public, kept_of, of, adds, part)
 
 
 def view_digest(operations: Sequence[Operation]) -> str:

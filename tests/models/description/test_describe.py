@@ -450,7 +450,42 @@ def test_as_many_names_as_are_described(n_names):
     if rare:
         more = pd.DataFrame({"name": [f"name {k % 65}" for k in range(650)], "x": 0.0})
         with pytest.raises(DataError, match="65 categories that at least 5 rows have"):
-            up.describe(silos(more, label=None, categorical=["name"]))
+            up.describe(silos(more, label=None, categorical=["name"]), per_silo=True)
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_two_hundred_names_by_class(follow):
+    """One silo lacks half of them. Columns of few names and of codes stand beside."""
+    rng = np.random.default_rng(4)
+    n = 6000
+    code = np.array([f"code {k:03}" for k in range(200)])[rng.permutation(n) % 200]
+    stage = rng.integers(0, 4, n)
+    frame = pd.DataFrame({"code": code, "stage": stage, "kind": rng.integers(0, 2, n)})
+    frame["site"] = rng.choice(["north", "south"], n)
+    # So many in each class that nothing is withheld.
+    frame["kind"] = np.where(np.arange(n) % 3 == 0, 1 - frame.kind, frame.kind)
+    last = (np.arange(n) % 4 == 3) & (frame.code < "code 100")
+    parts = {"a": frame[~last][::2], "b": frame[~last][1::2], "c": frame[last]}
+    federation = up.simulate(
+        parts, label="kind", categorical=["code", "site"], follow=follow
+    )
+
+    model = up.describe(federation, categorical=["stage"], quartiles=False)
+
+    counts = pd.crosstab(frame.kind, frame.code)
+    assert counts.to_numpy().min() >= 5
+    k = model.categorical_.index("code")
+    assert model.categories_[k] == list(counts.columns)
+    assert (model.category_counts_[:2, k, :200] == counts.to_numpy()).all()
+    assert model.category_counts_[2, k, :200].tolist() == counts.sum().tolist()
+    stages = pd.crosstab(frame.kind, frame.stage).to_numpy()
+    sites = pd.crosstab(frame.kind, frame.site).to_numpy()
+    for name, table in (("code", counts), ("stage", stages), ("site", sites)):
+        k, n_codes = model.categorical_.index(name), table.shape[1]
+        assert (model.category_counts_[:2, k, :n_codes] == table).all(axis=None)
+        wanted = scipy.stats.chi2_contingency(table, correction=False).pvalue
+        found = model.p_value_[model.columns_.index(name)]
+        assert_allclose(found, wanted, rtol=1e-12)
 
 
 def test_names_that_few_have_are_not_told():

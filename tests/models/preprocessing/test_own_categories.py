@@ -445,9 +445,6 @@ def test_what_is_for_rows_is_refused(parts):
         up.SimpleImputer().fit(federation)
     with pytest.raises(DataError, match="cannot be cast to a finite number"):
         up.SimpleImputer("constant", fill_value="none").fit(federation)
-    both = up.make_column_transformer((up.OneHotEncoder(), "categorical"))
-    with pytest.raises(DataError, match="models stand one after the other"):
-        both.fit(federation)
     without = {
         name: part.drop(columns=TEXTS, errors="ignore")
         for name, part in parts.items()

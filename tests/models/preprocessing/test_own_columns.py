@@ -28,6 +28,7 @@ POLICY = {"allow_row_level": True}
 # What each silo does for itself.
 ALONE = (
     "Describe",
+    "ColumnTransformer",
     "DerivedColumns",
     "KBinsDiscretizer",
     "OneHotEncoder",

@@ -26,6 +26,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array, Bool, Float, Int, Shaped
+from unpooled.data.categories import MOST_CATEGORIES
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.moments import squared_deviations
@@ -103,7 +104,7 @@ _VEILED: Mapping[str, Any] = {
         "g p", meaning="the sum of each column in each group", veiled=True
     ),
     "cells": release(
-        f"g s {CODES + 1}",
+        "g s m",
         meaning="how many rows of each group have each code of a category",
         bound=Counts(),
         veiled=True,
@@ -158,12 +159,15 @@ class _Searched:
         )
 
 
-@summed(takes={"groups": "size g", "categorical": CATEGORICAL}, **_VEILED)
+@summed(
+    takes={"groups": "size g", "categorical": CATEGORICAL, "n_cells": "size m"},
+    **_VEILED,
+)
 def local_columns(
-    X: Float[Array, "n p"], *, groups: int, categorical: Int[Array, " s"]
+    X: Float[Array, "n p"], *, groups: int, categorical: Int[Array, " s"], n_cells: int
 ) -> dict[str, Any]:
     """Count and add this silo's values, and count the codes of categories."""
-    return _columns(X, [slice(None)], categorical)
+    return _columns(X, [slice(None)], categorical, n_cells)
 
 
 @summed(
@@ -172,6 +176,7 @@ def local_columns(
         "classes": NAMES,
         "sizes": OPENED_SIZES,
         "categorical": CATEGORICAL,
+        "n_cells": "size m",
     },
     own=OWN_SIZES,
     **_VEILED,
@@ -184,11 +189,12 @@ def local_class_columns(
     classes: Int[Array, "c w"],
     sizes: Float[Array, " c"],
     categorical: Int[Array, " s"],
+    n_cells: int,
 ) -> dict[str, Any]:
     """Do so class by class, and over all rows."""
     codes = class_codes(y, classes)
-    own = class_sizes(codes, classes)
-    return {**_columns(X, _rows_of(codes, classes), categorical), "own": own}
+    own, rows = class_sizes(codes, classes), _rows_of(codes, classes)
+    return {**_columns(X, rows, categorical, n_cells), "own": own}
 
 
 @summed(
@@ -448,7 +454,7 @@ class Describe(FederatedEstimator):
     ------
     DataError
         When `by` is not the label, or `categorical` names no column; for a column of
-        text of which more than 64 names are frequent.
+        text of which more than 1,000 names are frequent, or with `per_silo` 64.
 
     Notes
     -----
@@ -594,7 +600,8 @@ class Describe(FederatedEstimator):
             self._describe_own(federation, fewest, least)
             return
         leader, texts = federation.parties[0], list(federation.categorical)
-        federation, named = _numbered(federation, fewest, leader)
+        most = frequent_names.MOST if self.per_silo else MOST_CATEGORIES
+        federation, named = _numbered(federation, fewest, leader, most)
         self.columns_ = list(names)
         self.categorical_ = self._categorical(names, texts)
         categorical = np.array([names.index(c) for c in self.categorical_], np.int64)
@@ -610,6 +617,8 @@ class Describe(FederatedEstimator):
             to="parties",
             groups=len(groups),
             categorical=categorical,
+            # One for what is no code.
+            n_cells=max(CODES, *map(len, named.values()), 0) + 1,
             **by_class,
         )
         squares = federation.sum(
@@ -750,9 +759,15 @@ class Describe(FederatedEstimator):
             found = federation.sum(
                 found_categories, cells=cells, fewest=fewest, leader=leader
             )
-            codes = _codes_of(found["frequent"])
+            digits = _codes_of(found["frequent"])
         else:
-            codes = rows_of_codes([range(len(own)) for own in named.values()])
+            digits = [[]] * n_columns
+        codes = rows_of_codes(
+            [
+                range(len(named[name])) if name in named else own
+                for name, own in zip(self.categorical_, digits, strict=True)
+            ]
+        )
         if federation.coordinator.planned:
             return rows_of_codes([range(frequent_names.PLANNED)] * n_columns)
         return codes
@@ -997,7 +1012,7 @@ def describe(
 
 
 def _numbered(
-    federation: Federation, fewest: int, leader: str
+    federation: Federation, fewest: int, leader: str, most: int
 ) -> tuple[Federation, dict[str, list[str]]]:
     """Return a view with numbers for texts, and the names that they stand for.
 
@@ -1007,7 +1022,7 @@ def _numbered(
     if not texts:
         return federation, {}
     text = federation.select(texts)
-    named = frequent_names.frequent_names(text, fewest, leader)
+    named = frequent_names.frequent_names(text, fewest, leader, most)
     codes = frequent_names.codes_of_names(named)
     places = text.derive(frequent_names.category_places, texts, codes=codes)
     return federation.with_part(texts, places).select(names), named
@@ -1019,10 +1034,13 @@ def _rows_of(codes: Int[Array, " n"], classes: Int[Array, "c w"]) -> list[Any]:
 
 
 def _columns(
-    X: Float[Array, "n p"], groups: Sequence[Any], categorical: Int[Array, " s"]
+    X: Float[Array, "n p"],
+    groups: Sequence[Any],
+    categorical: Int[Array, " s"],
+    n_cells: int,
 ) -> dict[str, Any]:
     return {
-        **group_sums(X, groups, categorical),
+        **group_sums(X, groups, categorical, n_cells),
         "log_total": column_quantiles.log_sums(X)[1],
     }
 
@@ -1040,11 +1058,10 @@ def _squares(
     return {"squares": np.array(squares), "log_squares": log_squares}
 
 
-def _codes_of(digits: Float[Array, "s 2"]) -> Int[Array, "s v"]:
-    """Return frequent codes of each column, with -1 for all others after them."""
+def _codes_of(digits: Float[Array, "s 2"]) -> list[list[int]]:
+    """Return the frequent codes of each column."""
     bits = (digits.astype(np.int64)[:, :, None] >> np.arange(_HALF)) & 1
-    found = [np.flatnonzero(row).tolist() for row in bits.reshape(len(bits), -1)]
-    return rows_of_codes(found)
+    return [np.flatnonzero(row).tolist() for row in bits.reshape(len(bits), -1)]
 
 
 def _category_counts(

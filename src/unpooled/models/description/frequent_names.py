@@ -2,8 +2,8 @@
 
     round 1   silos ── names and counts, added into a table ──> to the parties alone
     round 2   silos ── how many of them are frequent ─────────> opened
+              both again with more cells, where a column has more names
     round 3   silos ── their names ───────────────────────────> opened
-              again with more cells, for columns with more names
     view      silos <── the codes of these names ── a cell becomes the place of its name
 
 The table is that of `agreed_categories`, which opens all names and their counts. Here
@@ -31,7 +31,7 @@ from unpooled.models.preprocessing.agreed_categories import (
 )
 from unpooled.protocol.step import derived, public, release, summed
 
-# Of a column; cells with other names have this as their place.
+# Of a column, where silos count other values by a hash, or show tables of their own.
 MOST = 64
 # Tables for about 60, 250 and 1,000 names.
 _NUMBERS = 3, 5, 7
@@ -109,7 +109,7 @@ def found_names(
 @derived(
     takes={
         "codes": public(
-            f"{MOST} p", "the codes of the names of each column; -2 for no further one"
+            "m p", "the codes of the names of each column; -2 for no further one"
         )
     },
     fitted_by=("describe.found_names",),
@@ -119,8 +119,8 @@ def found_names(
 def category_places(
     cells: Float[Array, "n p"], *, codes: Float[Array, "m p"]
 ) -> Float[Array, "n p"]:
-    """Return the place of each cell's code; `MOST` where it is none of these."""
-    places = np.where(np.isnan(cells), np.nan, float(MOST))
+    """Return the place of each cell's code, the last one where it is none of these."""
+    places = np.where(np.isnan(cells), np.nan, float(len(codes)))
     for place, own in enumerate(codes):
         places[cells == own] = place
     return places
@@ -143,7 +143,7 @@ def _frequent(
 
 
 def frequent_names(
-    federation: Federation, fewest: int, leader: str
+    federation: Federation, fewest: int, leader: str, most: int
 ) -> dict[str, list[str]]:
     """Return the names that at least `fewest` rows have, of each column of a view.
 
@@ -155,56 +155,59 @@ def frequent_names(
         How many rows of all silos.
     leader : str
         The silo that sends what all find.
+    most : int
+        How many names a column may have.
 
     Raises
     ------
     DataError
-        For a column with more than `MOST` such names, or too many names.
+        For a column with more than `most` such names, or too many names.
     """
     columns = list(federation.feature_names)
-    found = dict[str, list[str]]()
+    unread = columns
+    # About all columns each time: about some of them it would be another setting.
     for number in _NUMBERS:
-        left = [name for name in columns if name not in found]
-        if not left:
-            break
-        view = federation if len(left) == len(columns) else federation.select(left)
         n_cells = SIZES[number]
-        veiled = view.sum(local_texts, to="parties", n_cells=n_cells, number=number)
+        veiled = federation.sum(
+            local_texts, to="parties", n_cells=n_cells, number=number
+        )
         asked = {**veiled, "number": number, "fewest": fewest, "leader": leader}
-        n_frequent = view.sum(counted_names, **asked)["n_frequent"]
+        n_frequent = federation.sum(counted_names, **asked)["n_frequent"]
         if federation.coordinator.planned:
-            view.sum(found_names, **asked, n_names=PLANNED * len(columns))
+            federation.sum(found_names, **asked, n_names=PLANNED * len(columns))
             return {n: [f"category {k}" for k in range(PLANNED)] for n in columns}
-        sizes = dict(zip(left, np.rint(n_frequent).astype(int).tolist(), strict=True))
+        sizes = dict(
+            zip(columns, np.rint(n_frequent).astype(int).tolist(), strict=True)
+        )
         for name, k in sizes.items():
-            if k > MOST:
+            if k > most:
                 raise DataError(
                     f"Column {name!r} has {k} categories that at least {fewest} rows "
-                    f"have, and {MOST} are described at the most. Leave it out, or "
-                    f"take a larger min_rows_per_class."
+                    f"have, and {most} are described at the most"
+                    f"{' silo by silo' * (most == MOST)}. Leave it out, or take a "
+                    f"larger min_rows_per_class."
                 )
-        read = {name: k for name, k in sizes.items() if k >= 0}
+        if unread := [name for name, k in sizes.items() if k < 0]:
+            continue
         words = np.zeros((0, WORDS))
-        if n_names := sum(read.values()):
-            words = view.sum(found_names, **asked, n_names=n_names)["frequent"]
+        if n_names := sum(sizes.values()):
+            words = federation.sum(found_names, **asked, n_names=n_names)["frequent"]
         every = [name_of_words(one) for one in np.rint(words).astype(int).tolist()]
-        ends = np.cumsum([0, *read.values()]).tolist()
-        found |= {
+        ends = np.cumsum([0, *sizes.values()]).tolist()
+        return {
             name: every[start:end]
-            for name, start, end in zip(read, ends, ends[1:], strict=False)
+            for name, start, end in zip(columns, ends, ends[1:], strict=False)
         }
-    for name in columns:
-        if name not in found:
-            raise DataError(
-                f"Column {name!r} has more than about {SIZES[_NUMBERS[-1]] * 2 // 3:,} "
-                f"categories over all silos. Leave it out, or group its names first."
-            )
-    return {name: found[name] for name in columns}
+    raise DataError(
+        f"Column {unread[0]!r} has more than about {SIZES[_NUMBERS[-1]] * 2 // 3:,} "
+        f"categories over all silos. Leave it out, or group its names first."
+    )
 
 
 def codes_of_names(names: Mapping[str, list[str]]) -> Float[Array, "m p"]:
     """Return the codes of each column's names, as `category_places` takes them."""
-    codes: Array = np.full((MOST, len(names)), MISSING)
+    most = max(MOST, *map(len, names.values()))
+    codes: Array = np.full((most, len(names)), MISSING)
     for j, own in enumerate(names.values()):
         codes[: len(own), j] = [category_code(name) for name in own]
     return codes

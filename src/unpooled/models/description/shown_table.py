@@ -19,7 +19,7 @@ from unpooled.linalg.small_cells import withheld
 from unpooled.models.description.frequent_names import MOST
 from unpooled.protocol.step import public, release
 
-# Codes of categories are whole numbers from 0 below this.
+# Codes of categories are whole numbers from 0 below this; those of names may go on.
 CODES = MOST
 WITHHELD = -1.0
 CATEGORICAL = public("s", "the columns whose values are codes of categories")
@@ -200,7 +200,10 @@ class ShownTable:
 
 
 def group_sums(
-    X: Float[Array, "n p"], groups: Sequence[Any], categorical: Int[Array, " s"]
+    X: Float[Array, "n p"],
+    groups: Sequence[Any],
+    categorical: Int[Array, " s"],
+    n_cells: int = CODES + 1,
 ) -> dict[str, Any]:
     """Return `rows`, `count`, `total` and `cells` of groups of rows.
 
@@ -210,14 +213,16 @@ def group_sums(
         Which rows are in each.
     categorical : (s,) array of int
         The columns whose codes are counted.
+    n_cells : int
+        How many counts a column has: of the codes from 0, and of all other values.
     """
     if np.isinf(X).any():
         raise DataError("Input X contains infinity.", rule="infinite_values")
     sums = [observed_sums(X[rows]) for rows in groups]
-    cells = np.zeros((len(groups), len(categorical), CODES + 1))
+    cells = np.zeros((len(groups), len(categorical), n_cells))
     for i, rows in enumerate(groups):
         for k, j in enumerate(categorical.tolist()):
-            cells[i, k] = _counted(X[rows, j])
+            cells[i, k] = _counted(X[rows, j], n_cells)
     return {
         "rows": np.array([float(len(X[rows])) for rows in groups]),
         "count": np.array([count for count, _ in sums], dtype=float),
@@ -226,12 +231,12 @@ def group_sums(
     }
 
 
-def _counted(x: Float[Array, " n"]) -> Float[Array, " m"]:
+def _counted(x: Float[Array, " n"], n_cells: int) -> Float[Array, " m"]:
     """Return how many values are each code, and how many none."""
-    x = x[~np.isnan(x)]
-    is_code = (x >= 0) & (x < CODES) & (x == np.floor(x))
-    codes = np.where(is_code, x, CODES).astype(np.int64)
-    return np.bincount(codes, minlength=CODES + 1).astype(float)
+    x, none = x[~np.isnan(x)], n_cells - 1
+    is_code = (x >= 0) & (x < none) & (x == np.floor(x))
+    codes = np.where(is_code, x, none).astype(np.int64)
+    return np.bincount(codes, minlength=n_cells).astype(float)
 
 
 def rows_of_codes(codes: Sequence[Sequence[int]]) -> Int[Array, "s v"]:

@@ -5,33 +5,60 @@
     others    ── remainder ───────> others, or none ┘
 
 Each transform is fitted on its own columns, one after the other; a view applies each to
-its columns and leaves the others as they are.
+its columns and leaves the others as they are. On a column partition the silos first
+show how many columns they have for each. A silo that has none for a transform runs the
+same steps on no column.
 """
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from fnmatch import fnmatchcase
 from typing import Any, final
 
 import numpy as np
 from sklearn.base import TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from unpooled.arrays import Array, Shaped
+from unpooled.arrays import Array, Int, Shaped
 from unpooled.data.columns import check_known, listing
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.models.base import FederatedEstimator, input_names
+from unpooled.federation.layout import Layout
+from unpooled.models.base import (
+    FederatedEstimator,
+    check_federation,
+    input_names,
+)
 from unpooled.models.files.catalogue import estimator
 from unpooled.models.parameter_checks import check_choice
+from unpooled.protocol.step import disclosed, release
+from unpooled.protocol.view_operations import KINDS, Choice, Parts, operation_from_json
 from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Exhibit
 from unpooled.results.formats import listed
 
-KINDS = ("numeric", "categorical")
 _PASS = "passthrough"
 _NAMED = 6  # columns that a sentence names at most
+
+
+@disclosed(
+    takes={"n_sizes": "size q"},
+    sizes=release(
+        "q",
+        meaning="how many of the silo's columns each transform reads, and how many "
+        "pass as they are",
+        counts="columns",
+    ),
+)
+def shown_parts(
+    columns: Sequence[str], coded: Sequence[str], *, parts: Any, n_sizes: int
+) -> dict[str, Any]:
+    """Return how many columns of each part a silo has, which sizes of views follow."""
+    chosen = operation_from_json(parts, 0, {})
+    assert isinstance(chosen, Parts)
+    left, own = chosen.of(columns, coded)
+    sizes = [len(part) for part in own]
+    return {"sizes": np.array([*sizes, len(left) - sum(sizes)], float)}
 
 
 def make_column_selector(
@@ -93,6 +120,11 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
         The fitted estimators, in their order; "passthrough" for columns that pass.
     columns_ : list of (l,) array of str
         The columns of each.
+    sizes_ : (m, q) array of int
+        Only on a column partition: how many columns of each silo each transform reads,
+        and how many pass as they are.
+    names_out_ : list of str
+        Only on a column partition: names of the columns that are made.
     n_features_in_ : int
         p, the number of columns seen in `fit`.
     feature_names_in_ : (p,) array of str
@@ -113,6 +145,11 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
     Columns that pass unchanged stand first, and then those of each transform; names
     have no prefix.
 
+    On a column partition each silo applies the transforms to those of its own columns
+    that they read, and shows how many these are. A silo may have no column for a
+    transform, but must be left with one by all together. The columns of a silo stay
+    together, in the order above: those of the first silo, then those of the second.
+
     References
     ----------
     Buitinck et al., API design for machine learning software: experiences from the
@@ -126,21 +163,23 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
     fitted_: list[Any] = field(init=False)
     columns_: list[Array] = field(init=False)
 
+    sizes_: Int[Array, "m q"] = field(init=False)
+    names_out_: list[str] = field(init=False)
+
     _missing = True
     _reads_categories = True
-    _instead_by_columns = (
-        " On a column partition OneHotEncoder and OrdinalEncoder encode each silo's "
-        "columns of categories and leave its columns of numbers as they are: let the "
-        "models stand one after the other."
-    )
+    _partitions = ("rows", "columns")
+    _gives_views = ("rows", "columns")
 
     transformers: Any = ()
     _: KW_ONLY
     remainder: Any = "drop"
 
     def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
+        # What silos keep of a part is not asked for.
+        kept = "sizes_" in vars(self)
         parts = [
-            model._exhibits_with(own, ())
+            model.summary().exhibits if kept else model._exhibits_with(own, ())
             for model, own in self.transformers_
             if model != _PASS
         ]
@@ -173,29 +212,102 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
 
     def _fit(self, federation: Federation, y: Any) -> None:
         check_choice("remainder", self.remainder, ("drop", _PASS))
-        chosen = [(model, _columns(of, federation)) for model, of in self.parts()]
-        names = [name for _, own in chosen for name in own]
-        if twice := sorted({name for name in names if names.count(name) > 1}):
+        if federation.partition == "columns":
+            self._fit_by_columns(federation)
+            return
+        self._check_columns(federation)
+        fitted = list[tuple[Any, list[str]]]()
+        names, coded = federation.feature_names, federation.categorical
+        for model, choice in self._read():
+            own = list(choice.of(names, coded))
+            if own:
+                done = model
+                if model != _PASS:
+                    done = clone(model).fit(federation.select(own))
+                fitted.append((done, own))
+        self._set(fitted)
+
+    def _fit_by_columns(self, federation: Federation) -> None:
+        """Fit on a column partition, where a silo may have no column of a part."""
+        for model, _ in self.parts():
+            if model != _PASS and not model.gives_rows("columns"):
+                raise DataError(
+                    f"transformers: {model!r} does not transform a silo's own columns. "
+                    f"On a column partition each part has a transformer that does."
+                )
+        if not federation.layout.known_to:
+            # A silo that follows does not know which columns others have.
+            self._check_columns(federation)
+        parts = self._operation()
+        shown = federation.collect(
+            shown_parts, parts=parts.as_json(), n_sizes=len(parts.choices) + 1
+        )
+        sizes = [shown[party]["sizes"] for party in federation.parties]
+        if federation.coordinator.planned:
+            sizes = _planned_sizes(parts, federation.layout)
+        self.sizes_ = np.rint(sizes).astype(np.int64)
+        models = [model for model, _ in self._read()]
+        _, views = self._in_parts(federation)
+        self._set(
+            [
+                (model if model == _PASS else clone(model).fit(view), names)
+                for model, view in zip(models, views, strict=True)
+                for names in [list(view.feature_names)]
+            ]
+        )
+        self.names_out_ = list(self._of_columns(federation).feature_names)
+
+    def _set(self, fitted: Sequence[tuple[Any, list[str]]]) -> None:
+        self.fitted_ = [model for model, _ in fitted]
+        self.columns_ = [np.array(own, dtype=object) for _, own in fitted]
+
+    def _check_columns(self, federation: Federation) -> None:
+        """Refuse columns that there are not, or two times, or no columns."""
+        names, coded, read = federation.feature_names, federation.categorical, []
+        for _, choice in self._read():
+            check_known(choice.names, names, "The federation")
+            read += choice.of(names, coded)
+        if twice := sorted({name for name in read if read.count(name) > 1}):
             raise DataError(
                 f"Two transforms read {listing(twice)}; a column has one transform."
             )
-        fitted = list[tuple[Any, list[str]]]()
-        for model, own in chosen:
-            if not own:
-                continue
-            done = model
-            if model != _PASS:
-                done = clone(model).fit(federation.select(own))
-            fitted.append((done, own))
-        if not fitted:
+        if not read:
             raise DataError(
-                f"No transform has a column to read: none of "
-                f"{listing(federation.feature_names)} is chosen by "
-                f"{' or '.join(repr(of) for _, of in self.parts())}. A pattern is of "
-                f'names; kind="numeric" and kind="categorical" choose by kind.'
+                f"No transform has a column to read: none of {listing(names)} is "
+                f"chosen by {' or '.join(repr(of) for _, of in self.parts())}. A "
+                f'pattern is of names; kind="numeric" and kind="categorical" choose by '
+                f"kind."
             )
-        self.fitted_ = [model for model, _ in fitted]
-        self.columns_ = [np.array(own, dtype=object) for _, own in fitted]
+
+    def _read(self) -> list[tuple[Any, Choice]]:
+        """Return the unfitted estimators, or "passthrough", each with its choice.
+
+        Once it is known how many columns the silos of a column partition have for each,
+        those for which some silo has one.
+        """
+        every = [(model, _choice(of)) for model, of in self.parts()]
+        if "sizes_" not in vars(self):
+            return every
+        return [one for j, one in enumerate(every) if self.sizes_[:, j].any()]
+
+    def _operation(self) -> Parts:
+        """Return what puts the columns of each silo into parts."""
+        choices = tuple(choice for _, choice in self._read())
+        return Parts(choices, self.remainder == _PASS)
+
+    def _in_parts(self, view: Federation) -> tuple[Federation, list[Federation]]:
+        """Return the view of a column partition put into parts, and one of each."""
+        some = np.append(self.sizes_[:, :-1].any(axis=0), [True])
+        view = check_federation(self, view)
+        return view.in_parts(self._operation(), self.sizes_[:, some])
+
+    def _of_columns(self, view: Federation) -> Federation:
+        """Return a view of a column partition, transformed in each silo."""
+        made, views = self._in_parts(view)
+        for number, (model, part) in enumerate(zip(self.fitted_, views, strict=True)):
+            if model != _PASS:
+                made = made.with_own_part(number, part, model.transform(part))
+        return made
 
     def parts(self) -> list[tuple[Any, Any]]:
         """Return the unfitted estimators, or "passthrough", each with its columns."""
@@ -217,11 +329,18 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
             The names in `fit`.
         """
         check_is_fitted(self)
-        names = self._passed(input_names(self, input_features))
-        for model, own in self.transformers_:
-            if model != _PASS:
-                names += list(model.get_feature_names_out(own))
-        return np.array(names, dtype=object)
+        if "names_out_" in vars(self):
+            return np.array(self.names_out_, dtype=object)
+        return np.array(self._names(input_names(self, input_features)), dtype=object)
+
+    def _names(self, names: Sequence[str]) -> list[str]:
+        """Return the names of the columns that are made, in the order of parts."""
+        made = [
+            list(model.get_feature_names_out(own))
+            for model, own in self.transformers_
+            if model != _PASS
+        ]
+        return [*self._passed(names), *(name for part in made for name in part)]
 
     def transform(self, X: Any) -> Any:
         """Return the columns that pass, and behind them those of each transform.
@@ -235,6 +354,8 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
         check_is_fitted(self)
         if isinstance(X, Federation):
             view = self._check_view(X)
+            if view.partition == "columns":
+                return self._of_columns(view)
             passed = self._passed(list(view.feature_names))
             read = [n for m, own in self.transformers_ if m != _PASS for n in own]
             view = view.select([n for n in view.feature_names if n in {*passed, *read}])
@@ -251,7 +372,11 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
                 part = rows[:, [place[name] for name in own]]
                 reads = model._reads_categories
                 parts.append(model.transform(part if reads else part.astype(float)))
-        return np.hstack(parts)
+        made = np.hstack(parts)
+        if "names_out_" in vars(self):
+            # By silo, as views of a column partition have them.
+            made = made[:, [self._names(names).index(n) for n in self.names_out_]]
+        return made
 
     def _passed(self, names: Sequence[str]) -> list[str]:
         """Return the columns that no transform changes, in their order."""
@@ -312,23 +437,29 @@ def _part(given: Any) -> tuple[Any, Any]:
     return model, columns
 
 
-def _columns(chosen: Any, federation: Federation) -> list[str]:
-    """Return the names of a choice of columns."""
-    if isinstance(chosen, str) and chosen in KINDS:
-        chosen = {"kind": chosen}
-    names = federation.feature_names
-    if isinstance(chosen, dict):
-        _check_selector(chosen)
-        coded = set(federation.categorical)
-        kind, pattern = chosen.get("kind"), chosen.get("pattern", "*")
-        return [
-            name
-            for name in names
-            if fnmatchcase(name, pattern)
-            and (kind is None or (name in coded) == (kind == "categorical"))
-        ]
-    found = [chosen] if isinstance(chosen, str) else list(chosen)
-    check_known(found, names, "The federation")
+def _choice(given: Any) -> Choice:
+    """Return a choice of columns as it travels."""
+    if isinstance(given, str) and given in KINDS:
+        given = {"kind": given}
+    if isinstance(given, dict):
+        _check_selector(given)
+        return Choice(pattern=given.get("pattern", "*"), kind=given.get("kind", ""))
+    names = (given,) if isinstance(given, str) else tuple(map(str, given))
+    return Choice(names) if names else Choice(pattern="")
+
+
+def _planned_sizes(parts: Parts, layout: Layout) -> list[list[int]]:
+    """Return how many columns of each part a plan assumes that each party has."""
+    found, n_parts = list[list[int]](), len(parts.choices)
+    for party, own in layout.columns_of.items():
+        if layout.known_to in ("", party):
+            left, chosen = parts.of(own, layout.categorical)
+            sizes = [len(part) for part in chosen]
+            found.append([*sizes, len(left) - sum(sizes)])
+        else:
+            # It is not known which columns another silo has.
+            each = max(len(own) // (n_parts + 1), 1)
+            found.append([each] * n_parts + [each * parts.rest])
     return found
 
 

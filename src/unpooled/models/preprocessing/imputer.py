@@ -268,7 +268,7 @@ def shown_lacks(kept: Any) -> dict[str, Any]:
 @derived(fitted_by=("imputer.own_missing",), by_column="indicator", widens="indicators")
 def own_indicated(cells: Float[Array, "n p"], kept: Any) -> Float[Array, "n q"]:
     """Return the silo's own columns, with indicators behind those that lack cells."""
-    parts = list[Float[Array, "n _"]]()
+    parts = [cells[:, :0]]
     for j, lacks in enumerate(kept["lacks"].tolist()):
         own = cells[:, j, None]
         parts += [own, np.isnan(own).astype(float)] if lacks else [own]
@@ -479,16 +479,11 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         check_choice("strategy", self.strategy, STRATEGIES)
         if self.strategy in ("mean", "median") and federation.categorical:
             one = len(federation.categorical) == 1
-            instead = (
-                'Choose strategy="most_frequent" or "constant" for them, by a '
-                "ColumnTransformer."
-                if federation.partition == "rows"
-                else "Encode them first (unpooled.OneHotEncoder), or choose "
-                'strategy="most_frequent" or "constant".'
-            )
             raise DataError(
                 f"{listing(federation.categorical)} {'holds' if one else 'hold'} "
-                f"categories, which have no {self.strategy}. {instead}"
+                f"categories, which have no {self.strategy}. Choose "
+                f'strategy="most_frequent" or "constant" for them, by a '
+                f"ColumnTransformer, or encode them first (unpooled.OneHotEncoder)."
             )
         if federation.partition == "columns":
             self._fit_own(federation)

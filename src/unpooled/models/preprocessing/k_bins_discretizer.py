@@ -175,7 +175,7 @@ def own_in_bins(X: Float[Array, "n p"], kept: Any) -> Float[Array, "n q"]:
     numbers = bin_numbers(complete(X), kept["edges"], kept["cuts"])
     pairs = zip(numbers.T, kept["bins"].tolist(), strict=True)
     parts = [(own[:, None] == np.arange(n)).astype(float) for own, n in pairs]
-    return np.hstack(parts)
+    return np.hstack([X[:, :0], *parts])
 
 
 @final

@@ -227,15 +227,16 @@ def own_numbers(
     if kept["form"].tolist() != [numbered, _DROPPED.index(drop)]:
         raise DataError("Another encoder was fitted since.", rule="nothing_kept")
     codes, numbers, _ = np.moveaxis(kept["categories"], -1, 0)
+    unknown, rare = kept["unknown"], None if joins else kept["rare"]
     found = np.empty(cells.shape)
     for j, own in enumerate(np.where(np.isnan(cells), MISSING, cells).T):
         order = np.argsort(codes[:, j])
         known, number = codes[order, j], numbers[order, j]
         place = np.minimum(np.searchsorted(known, own), len(known) - 1)
-        others = kept["unknown"][j]
-        if not joins:
-            rare = np.isin(own, kept["rare"][:, j])
-            others = np.where(rare, others, _none(numbered))
+        others = unknown[j]
+        if rare is not None:
+            is_rare = np.isin(own, rare[:, j])
+            others = np.where(is_rare, others, _none(numbered))
         found[:, j] = np.where(known[place] == own, number[place], others)
     return found
 

@@ -75,6 +75,7 @@ def own_quantiles(
             "A column has no value to take quantiles of.", rule="empty_column"
         )
     found = np.nanquantile(X, references, axis=0)
+    found = found.reshape(len(references), X.shape[1])  # of no column too
     # Interpolation may descend by a rounding error.
     return {"quantiles": np.maximum.accumulate(found)}
 
@@ -90,7 +91,8 @@ def among_own_quantiles(
     X: Float[Array, "n p"], kept: Any, *, references: Float[Array, " k"], output: str
 ) -> Float[Array, "n p"]:
     """Return where each value lies among the silo's own quantiles; NaN stay NaN."""
-    return _twin(kept["quantiles"], references, output).transform(X)
+    twin = _twin(kept["quantiles"], references, output)
+    return twin.transform(X) if X.shape[1] else X
 
 
 @final

@@ -65,6 +65,7 @@ def own_location(X: Float[Array, "N p"], *, low: float, high: float) -> dict[str
             "A column has no value to take a median of.", rule="empty_column"
         )
     found = np.nanquantile(X, [0.5, low, high], axis=0)
+    found = found.reshape(3, X.shape[1])  # of no column too
     return {"center": found[0], "scale": _scale(found)}
 
 

@@ -32,6 +32,7 @@ to a rotation, and correlations between the silos' columns are that rotation. So
 answers the one or the other about a column, whatever else it allows.
 """
 
+from functools import partial
 from typing import Any, final
 
 import numpy as np
@@ -102,7 +103,8 @@ class OneSetting:
                 Setting(versions[0], kind, columns, None, "", digest(canonical(values)))
                 for kind, values in kinds
             ]
-        whole = None if is_by_column(step) else self._of_step(asked, view, versions)
+        if not is_by_column(step):
+            found += self._of_step(asked, view, versions)
         if step.groups and public.get(step.groups):
             found.append(_of_groups(view, versions[0]))
         if told := _of_people(step):
@@ -113,32 +115,32 @@ class OneSetting:
             label = public.get("label", view.table.label)
             limit = public.get("fewest")
             found.append(_of_own_table(versions[0], step.describes, label, limit))
-        return [*found, *([] if whole is None else [whole])]
+        return found
 
     def _of_step(
         self, asked: AskedStep, view: View, versions: list[str]
-    ) -> Setting | None:
+    ) -> list[Setting]:
         step, public = asked.step, asked.request.public
         values = {name: _value(public, name) for name in step.settings}
         # A name, or yes and no, give a few totals and no curve.
         values = {n: v for n, v in values.items() if not isinstance(v, bool | str)}
         if not values:
-            return None
+            return []
         additive = step.by == "rows" and "X" in step.reads
-        columns = set(view.source_columns)
+        every = tuple(sorted(view.source_columns))
+        about = [(every, "" if additive else view.features)]
         if "coded" in step.reads:
-            # Of numbers an encoder makes nothing, whatever its settings are.
-            columns &= set(view.coded)
-        if not columns:
-            return None
-        return Setting(
-            table=versions[0],
-            step=_name(step),
-            columns=tuple(sorted(columns)),
-            rows=view.selection,
-            features="" if additive else view.features,
-            values=digest(canonical(values)),
-        )
+            # An encoder makes nothing of numbers, and of each column of categories the
+            # same whatever stands beside it.
+            made_of = [(name, view.made_of(name)) for name in view.coded]
+            about = [((name,), digest(canonical(made))) for name, made in made_of]
+        setting = partial(Setting, versions[0], _name(step), rows=view.selection)
+        return [
+            setting(
+                columns=columns, features=features, values=digest(canonical(values))
+            )
+            for columns, features in about
+        ]
 
 
 def _of_people(step: Step) -> str:

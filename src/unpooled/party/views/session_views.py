@@ -20,7 +20,11 @@ from unpooled.protocol.message import digest
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.request import Request
 from unpooled.protocol.step import find_step
-from unpooled.protocol.view_operations import split_address
+from unpooled.protocol.view_operations import (
+    Parts,
+    operation_from_json,
+    split_address,
+)
 from unpooled.protocol.widened_columns import KEPT_AS, widened_columns
 
 
@@ -85,24 +89,34 @@ class SessionViews:
         columns, coded = self._table.columns, self._table.categorical
         if self.partition == "rows":
             return columns, coded
+        parts = list[tuple[str, ...]]()
         for record in records:
             if record["operation"] == "select":
                 known = set(columns)
                 columns = tuple(name for name in record["columns"] if name in known)
+            elif record["operation"] == "parts":
+                chosen = operation_from_json(record, 0, {})
+                assert isinstance(chosen, Parts)
+                columns, parts = chosen.of(columns, coded)
             elif record["operation"] == "derive":
-                step = find_step(record["step"])
+                step, part = find_step(record["step"]), record.get("part", -1)
+                read = made = columns if part < 0 else parts[part]
                 if record.get("adds"):
                     own = set(columns).issuperset(record["of"])
-                    columns = (*columns, *(record["columns"] if own else ()))
-                    continue
-                if step.widens:
-                    kept = self.kept(str(record.get("kept_of", "")))
-                    made = kept[KEPT_AS[step.widens]]
-                    pairs = widened_columns(step.widens, columns, made.tolist())
-                    columns = tuple(name for name, _ in pairs)
-                # Of categories an encoder makes numbers.
-                stay = step.by_column in ("missing", "indicator")
-                coded = coded if stay else ()
+                    added = tuple(record["columns"]) if own else ()
+                    columns, made = (*columns, *added), (*read, *added)
+                else:
+                    if step.widens and read:
+                        kept = self.kept(str(record.get("kept_of", "")))
+                        n_made = kept[KEPT_AS[step.widens]].tolist()
+                        pairs = widened_columns(step.widens, read, n_made)
+                        made = tuple(name for name, _ in pairs)
+                    columns = (*(n for n in columns if n not in set(read)), *made)
+                    # Of categories an encoder makes numbers.
+                    if step.by_column not in ("missing", "indicator"):
+                        coded = tuple(name for name in coded if name not in read)
+                if part >= 0:
+                    parts[part] = made
         return columns, tuple(name for name in columns if name in coded)
 
     def of(self, request: Request) -> View:

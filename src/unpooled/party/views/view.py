@@ -33,6 +33,7 @@ from unpooled.protocol.view_operations import (
     Complete,
     Derive,
     Operation,
+    Parts,
     Rows,
     Select,
     numbers_kept,
@@ -181,13 +182,20 @@ class View:
         self.filled_as: Mapping[str, float] = {}
         self.held: Held | None = None
         self.source_columns = tuple(table.columns)
-        while operations and isinstance(operations[0], Select):
+        # The silo's columns in each part, as transforms change them.
+        parts = list[tuple[str, ...]]()
+        while operations and isinstance(operations[0], Select | Parts):
             # Unread columns of a file larger than memory are never loaded.
-            self.source_columns = self._known(self.source_columns, operations[0])
-            operations = operations[1:]
+            first, operations = operations[0], operations[1:]
+            if isinstance(first, Parts):
+                self._check_by_columns()
+                own, parts = first.of(self.source_columns, table.categorical)
+                first = Select(own)
+            self.source_columns = self._known(self.source_columns, first)
         # Rows are chosen first: no other operation looks at more than one of them.
         self._rows = [o for o in operations if isinstance(o, Rows)]
-        self._operations = [o for o in operations if isinstance(o, Select | Derive)]
+        further = [o for o in operations if isinstance(o, Select | Parts | Derive)]
+        self._operations = list[Select | Derive]()
         self.cut = cut(table) if self._rows else None
         self.kept_blocks: tuple[int, ...] = ()
         self.n_rows = table.n_rows
@@ -200,17 +208,24 @@ class View:
         filled = set[str]()
         # Choices of columns that the silo has, and transforms.
         self._stages = list[Select | _Transform]()
-        chain, self._operations = self._operations, list[Select | Derive]()
-        for operation in chain:
-            if isinstance(operation, Derive) and self._is_elsewhere(operation):
-                continue
+        self._derived = list[_Transform]()
+        for operation in further:
+            part = -1
+            if isinstance(operation, Parts):
+                self._check_by_columns()
+                own, parts = operation.of(self.columns, self._coded())
+                operation = Select(own)
+            elif isinstance(operation, Derive):
+                part, operation = operation.part, operation.of_part(parts)
+                if self._is_elsewhere(operation):
+                    continue
             self._operations.append(operation)
             if isinstance(operation, Select):
                 self.columns = self._known(self.columns, operation)
                 self._stages.append(Select(self.columns))
                 continue
             before, step = self.columns, find_step(operation.step)
-            read = operation.of or before
+            read = before if operation.of is None else operation.of
             if step.of_source and touched & set(read):
                 raise Refusal("derived_order")
             if step.by_pattern and (touched | filled) & set(read):
@@ -219,14 +234,17 @@ class View:
             made, sources = operation.columns or read, tuple(range(len(read)))
             self.columns = self._made(operation, before)
             if step.widens:
-                made, sources = self._widened(operation, step, before)
-                self.columns = made
+                made, sources = self._widened(operation, step, read)
+                self.columns = (*operation.left(before), *made)
+                if len(set(self.columns)) < len(self.columns):
+                    raise LookupError("unknown_columns")
+            if part >= 0:
+                parts[part] = (*parts[part], *made) if operation.adds else made
             changed.update(made)
             _check_arguments(step, operation, len(read))
-            self._stages.append(
-                _Transform(operation, step, before, read, self.columns, made, sources)
-            )
-        self._derived = [one for one in self._stages if isinstance(one, _Transform)]
+            one = _Transform(operation, step, before, read, self.columns, made, sources)
+            self._stages.append(one)
+            self._derived.append(one)
 
     @property
     def transforms(self) -> list[str]:
@@ -242,6 +260,10 @@ class View:
         Refusal
             "categories", where a transform takes codes for numbers.
         """
+        return self._coded()
+
+    def _coded(self) -> tuple[str, ...]:
+        """Return the columns behind the transforms so far that hold codes."""
         coded = set(self.table.categorical)
         for one in self._derived:
             if coded & set(one.read) and "cells" not in one.step.reads:
@@ -319,7 +341,8 @@ class View:
         """Return the same rows of the source columns, before any transform."""
         chain = [Select(self.source_columns), *self._rows]
         # Its table has the complete rows already, where an operation keeps these.
-        return View(self.table, chain, cut=self._find_cut)
+        by = self._partition
+        return View(self.table, chain, partition=by, cut=self._find_cut)
 
     def of_rows(self, some: AlignedTable) -> "View":
         """Return a view of some of the silo's rows alone, transformed as here."""
@@ -373,7 +396,7 @@ class View:
         last = self._stages[-1] if self._stages else None
         if not isinstance(last, _Transform):
             return False
-        return last.step.by_pattern and not last.operation.of
+        return last.step.by_pattern and last.operation.of is None
 
     @cached_property
     def derived_of_source(self) -> list[tuple["View", tuple[str, ...]]]:
@@ -510,10 +533,17 @@ class View:
         """Return the source column of each column; empty where several are mixed."""
         return self._origins[-1]
 
+    def _check_by_columns(self) -> None:
+        """Refuse parts of columns where all silos have the same ones."""
+        if self._partition != "columns":
+            raise Refusal("partition")
+
     def _is_elsewhere(self, operation: Derive) -> bool:
         """Whether a transform reads columns of another silo alone, which applies it."""
-        by_columns = self._partition == "columns" and bool(operation.of)
-        return by_columns and set(operation.of).isdisjoint(self.columns)
+        if self._partition == "rows" or not operation.of:
+            # One of a part in which the silo has no column reads what others read.
+            return False
+        return set(operation.of).isdisjoint(self.columns)
 
     def _made(self, operation: Derive, columns: tuple[str, ...]) -> tuple[str, ...]:
         step = find_step(operation.step)
@@ -531,10 +561,10 @@ class View:
             # equations for it.
             if not step.own_rows or self.cut is not None:
                 raise Refusal("partition")
-        if not operation.of:
+        if operation.of is None:
             return operation.columns or columns
         self._known(columns, Select(operation.of))
-        made = (*operation.left(columns), *operation.columns)
+        made = (*operation.left(columns), *(operation.columns or operation.of))
         if len(set(made)) != len(made):
             raise LookupError("unknown_columns")
         return made
@@ -554,7 +584,7 @@ class View:
             raise Refusal("nothing_kept")
         pairs = widened_columns(step.widens, before, made.tolist())
         names = tuple(name for name, _ in pairs)
-        if not names or len(set(names)) != len(names):
+        if len(set(names)) != len(names) or bool(names) != bool(before):
             raise LookupError("unknown_columns")
         return names, tuple(place for _, place in pairs)
 
@@ -563,7 +593,10 @@ class View:
         if self._partition == "columns":
             wanted = tuple(column for column in wanted if column in columns)
         known = set(wanted) <= set(columns)
-        if not wanted or not known or len(set(wanted)) != len(wanted):
+        # On a column partition a silo may have no column of a part.
+        by_columns = self._partition == "columns"
+        none = not wanted and not (by_columns and not operation.columns)
+        if none or not known or len(set(wanted)) != len(wanted):
             raise LookupError("unknown_columns")
         return wanted
 
@@ -613,7 +646,8 @@ class View:
                     rows = self.held.rows
                     rows = rows if self.cut is None else rows[self.rows()]
                     held = rows, np.array([self.held.values[source] for source in of])
-                apply = _applied_to_some if one.operation.of else _applied
+                some = one.operation.of is not None
+                apply = _applied_to_some if some else _applied
                 blocks = apply(one, blocks, self._kept, stay, held)
             columns = one.columns
         return blocks
