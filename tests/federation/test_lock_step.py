@@ -60,6 +60,27 @@ def test_programs_of_different_lengths_go_on_without_each_other(federation):
     assert found[1].shape == (3, 3)
 
 
+@pytest.mark.parametrize("how", ["masked", "plain"])
+def test_totals_for_the_silos_alone_share_rounds_too(how):
+    federation = up.simulate(
+        {name: np.arange(120.0).reshape(60, 2) for name in "abc"}, secure_sum=how
+    )
+    views = [test for _, test in federation.folds(3, random_state=0)]
+
+    def squares(view):
+        mean = view.sum(local_total, to="parties")["total"]
+        return view.sum(local_squares, mean=mean)["squares"]
+
+    with federation.fitting():
+        found = LockStep(federation).run([(view, squares) for view in views])
+    assert n_rounds(federation) == 2 + 2
+
+    for view, of_view in zip(views, found, strict=True):
+        with view.fitting():
+            total = view.sum(local_total)["total"]
+            assert np.allclose(of_view, view.sum(local_squares, mean=total)["squares"])
+
+
 def test_equal_requests_are_sent_once_and_answers_are_their_own(federation):
     with federation.fitting():
         steps = LockStep(federation)

@@ -92,9 +92,8 @@ def test_forms_that_no_coordinator_sends_are_refused(rogue):
     equal = [steps[0], steps[0]]
     apart = [steps[0], replace(steps[1], round=steps[0].round + 1)]
     elsewhere = [steps[0], replace(steps[1], session="another")]
-    for parties in ([replace(one, to="parties") for one in steps], equal, apart,
-                    elsewhere, steps[:1]):  # fmt: skip
-        assert rules(rogue, message(rogue, parties)[1]) == {"malformed_message"}
+    for several in (equal, apart, elsewhere, steps[:1]):
+        assert rules(rogue, message(rogue, several)[1]) == {"malformed_message"}
 
     join = encode({"kind": "join", **rogue.where}, {})
     where = rogue.where["study"], rogue.where["session"]

@@ -29,7 +29,7 @@ CHAIN = (
     Rows(1, 3, 0.0, False, 5),
     Derive("scaler.standardised", NAMES, {"mean": np.zeros(3), "scale": np.ones(3)}),
 )
-VEILED = Veiled(1, "total", (3,), np.zeros((3, 4), np.uint64), "uint256")
+VEILED = Veiled("one", (3,), np.zeros((3, 4), np.uint64), "uint256")
 
 
 def request(**changes: Any) -> Request:
@@ -59,7 +59,7 @@ def test_a_request_arrives_as_it_was_sent():
     assert (got.public["mean"] == np.arange(3.0)).all()
     assert got.public["n"] == 5
     assert got.public["text"] == "ä"
-    assert got.public["veiled"].round == 1
+    assert got.public["veiled"].release == "one"
     assert (got.public["veiled"].words == VEILED.words).all()
 
 
@@ -233,7 +233,7 @@ def test_the_context_knows_the_view():
 
 
 def test_the_context_knows_the_arguments():
-    veil = Veiled(1, "total", (3,), np.ones((3, 4), np.uint64), "uint256")
+    veil = Veiled("one", (3,), np.ones((3, 4), np.uint64), "uint256")
     given = dict(request().public)
     asked = [
         given,
@@ -241,7 +241,7 @@ def test_the_context_knows_the_arguments():
         given | {"n": 6},
         given | {"text": "a"},
         given | {"veiled": veil},
-        given | {"veiled": replace(VEILED, name="other")},
+        given | {"veiled": replace(VEILED, release="other")},
     ]
     contexts = {request(public=public).context("total") for public in asked}
     contexts.add(request(kept_of="s.1").context("total"))

@@ -8,7 +8,7 @@ from report_pages import Page, fitted, rows
 from unpooled.models.base import FederatedEstimator
 from unpooled.report.facts import facts_of
 from unpooled.report.html import render
-from unpooled.results.exhibits import Exhibit
+from unpooled.results.exhibits import Column, Exhibit
 from unpooled.results.formats import byte_size, duration, minute, number, probability
 from unpooled.results.summary import summary_of
 
@@ -188,3 +188,13 @@ def test_sizes_and_times_are_in_fitting_units():
         "0.20 s",
         "75.00 s",
     ]
+
+
+def test_headings_that_are_numbers_say_what_they_count_beside_a_single_value():
+    headings = [
+        Column("2", "signed", "component_2").full_heading,
+        Column("0", "number", "class_0").full_heading,
+        Column("ill", "number", "class_ill").full_heading,
+        Column("95 % from", "number", "low").full_heading,
+    ]
+    assert headings == ["component 2", "class 0", "ill", "95 % from"]

@@ -79,8 +79,8 @@ def opened_totals(
     for name, form in _forms(request, step, sizes).items():
         code = form.code(len(sizes), request.context(name))
         if request.to == "parties":
-            total = Veiled(request.round, name, form.shape, words[name], code.dtype)
-            results[name] = total
+            release = request.veiled_name(name)
+            results[name] = Veiled(release, form.shape, words[name], code.dtype)
         else:
             masked = protection == "masked"
             flat = code.decode(words[name]) if masked else words[name]

@@ -240,7 +240,7 @@ class RoundRunner(abc.ABC):
         Parameters
         ----------
         calls : sequence of StepCall
-            Of summed steps whose totals the coordinator opens, no two of them alike.
+            Of summed steps, no two of them alike.
 
         Returns
         -------

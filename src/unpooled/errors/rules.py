@@ -71,8 +71,9 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
         "max_released_share": (
             "the numbers opened so far, over all studies, are too many for the cells "
             "of the columns that they are about",
-            "Ask for fewer totals (fewer folds, fits or columns; of a logistic "
-            'regression, solver="bfgs"), or let the silo raise max_released_share.',
+            "Ask for fewer totals (fewer folds, fits, columns or classes; of a "
+            'logistic regression, solver="bfgs"; in folds of many classes a '
+            "LinearDiscriminantAnalysis), or let the silo raise max_released_share.",
         ),
         "categories": (
             "a column holds categories, and the step computes with numbers",

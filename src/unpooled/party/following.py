@@ -606,7 +606,7 @@ def _is_same(expected: Expected, request: Request) -> bool:
 
 def _arguments(public: Mapping[str, Any]) -> dict[str, Any]:
     veiled = {
-        name: {"veiled": [value.round, value.name, array_digest(value.words)]}
+        name: {"veiled": [value.release, array_digest(value.words)]}
         for name, value in public.items()
         if isinstance(value, Veiled)
     }

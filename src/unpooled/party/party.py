@@ -666,6 +666,6 @@ def _are_names(columns: Any) -> bool:
 
 
 def _goes_with_others(request: Request) -> bool:
-    """Whether a step may come with others: of sums that the coordinator opens."""
-    summed = find_step(request.step).verb == "summed" and request.to == "coordinator"
+    """Whether a step may come with others: of sums, whoever opens them."""
+    summed = find_step(request.step).verb == "summed"
     return summed and not request.inbox and request.topology is None

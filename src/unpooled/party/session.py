@@ -172,7 +172,7 @@ class Session:
         self._group_key: bytes | None = None
         self._computing: ComputingParty | None = None
         self._view_arrays: dict[str, Array] = {}
-        self._veiled: dict[tuple[int, str], _VeiledTotal] = {}
+        self._veiled: dict[str, _VeiledTotal] = {}
         # Of views: a mean that a step took, which later scatters may be about.
         self._points: dict[str, Array] = {}
         self._counted: tuple[str, _VeiledTotal] | None = None
@@ -510,7 +510,7 @@ class Session:
         public, described = dict(request.public), dict[str, Any]()
         for name, value in request.public.items():
             if isinstance(value, Veiled):
-                veiled = self._veiled.get((value.round, value.name))
+                veiled = self._veiled.get(value.release)
                 if veiled is None:
                     raise Refusal("out_of_order")
                 described[name] = replace(value, shape=veiled.form.shape)
@@ -604,7 +604,7 @@ class Session:
                 context = request.context(name)
                 code = form.code(len(self.parties), context)
                 veiled = _VeiledTotal(form, code, context)
-                self._veiled[request.round, name] = veiled
+                self._veiled[request.veiled_name(name)] = veiled
         assert isinstance(asked.view, View), "matching of rows is no step"
         if self._marked and asked.view.source().has_infinite():
             # This is about the table alone, whatever the arguments are.

@@ -38,11 +38,11 @@ class Veiled:
     """A total that only the parties can open; to the coordinator it is noise.
 
     Passing it as a public argument of a later step hands it to the parties, who open
-    it. `shape` is that of the total; a request that arrives does not have it.
+    it. `release` names it by the context of its masks: a round may give several of one
+    name. `shape` is that of the total; a request that arrives does not have it.
     """
 
-    round: int
-    name: str
+    release: str
     shape: tuple[int, ...]
     words: Shaped[Array, "..."]
     code: str
@@ -130,12 +130,15 @@ class Request:
         where = [self.study, self.session, self.round, self.step, self.to]
         return canonical([*where, self.view_digest, self._arguments, name])
 
+    def veiled_name(self, name: str) -> str:
+        """Return the name of a total of this round, as `Veiled` has it."""
+        return digest(self.context(name))
+
     @cached_property
     def _arguments(self) -> str:
         veiled = {
             name: [
-                value.round,
-                value.name,
+                value.release,
                 self.digests.get(name) or array_digest(value.words),
             ]
             for name, value in self.public.items()
@@ -182,7 +185,7 @@ class Request:
         for name, value in self.public.items():
             if isinstance(value, Veiled):
                 arrays[f"public.{name}"] = value.words
-                public[name] = {"veiled": [value.round, value.name]}
+                public[name] = {"veiled": value.release}
             elif isinstance(value, np.ndarray):
                 arrays[f"public.{name}"] = value
                 public[name] = {"array": True}
@@ -312,8 +315,9 @@ def _argument(record: Mapping[str, Any], array: Array | None) -> Any:
     if array is None:
         return record["value"]
     if "veiled" in record:
-        round_number, name = record["veiled"]
-        return Veiled(int(round_number), str(name), (), array, "")
+        if type(record["veiled"]) is not str:
+            raise TypeError("a veiled total")
+        return Veiled(record["veiled"], (), array, "")
     if record["array"] is not True:
         raise ValueError("an argument is one of three things")
     return array

@@ -94,6 +94,13 @@ class Column:
             object.__setattr__(self, "key", "_".join(words))
 
     @property
+    def full_heading(self) -> str:
+        """The heading as it stands beside a single value: "component 1" for "1"."""
+        word, _, number = self.key.partition("_")
+        numbered = self.heading.isdecimal() and number == self.heading
+        return f"{word} {number}" if numbered else self.heading
+
+    @property
     def numeric(self) -> bool:
         """Whether cells are numbers, which are aligned at the right."""
         return self.kind not in ("text", "figures", "setting")

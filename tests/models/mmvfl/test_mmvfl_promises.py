@@ -71,6 +71,8 @@ def test_folds_are_judged_as_by_the_published_algorithm(data, follow):
     federation = silos(X, y, follow=follow)
     model = up.MMVFL(max_iter=3, tol=0.0)
     found = up.cross_validate(model, federation, "tree", cv=3, random_state=4)
+    # One for names, two for each iteration of all folds, and two for their scores.
+    assert len({line.round for line in federation.ledger} - {0}) == 1 + 2 * 3 + 2
     wanted = []
     for train, test in federation.folds(3, random_state=4):
         inside, outside = chosen(train), chosen(test)

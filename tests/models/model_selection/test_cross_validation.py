@@ -1,5 +1,6 @@
 """Cross-validation: scikit-learn's scores on the same folds, in the rounds of a fit."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -462,6 +463,24 @@ def test_a_plan_has_every_round_of_a_search_in_the_folds_too(solver):
     # classes' shares, where alone the candidates ask alike.
     search = rounds(up.plan(grid, federation, "z"))
     assert len(search) == 5 * len(fit) - 2
+
+
+def test_the_plan_says_how_many_rows_folds_of_several_classes_take():
+    federation = up.simulate(two_views(), label="z", random_state=0)
+    p, (two, three) = len(federation.columns), ([0, 1], [0, 1, 2])
+    for classes, C, numbers in ((two, np.inf, 0), (three, np.inf, 2), (three, 1.0, 1)):
+        model = up.LogisticRegression(C=C, classes=classes)
+        planned = up.plan(CrossValidation(model, cv=3), federation, "z")
+        notes = [note for note in planned.notes if "merge classes" in note]
+        assert len(notes) == (numbers > 0)
+        if numbers:
+            # Three blocks, at the start of a fold and without a penalty at its end.
+            least = numbers * 3 * (p + 1) * (p + 2) // 2
+            rows = math.ceil(least / p / 0.33)
+            assert f"{least:,} numbers at least" in notes[0]
+            assert f"every {rows} rows" in notes[0]
+        alone = up.plan(model, federation, "z")
+        assert not any("merge classes" in note for note in alone.notes)
 
 
 FILLING = {

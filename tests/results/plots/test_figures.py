@@ -11,7 +11,8 @@ import pytest
 
 from unpooled.results.exhibits import Picture
 from unpooled.results.plots import charts, class_plots, forest
-from unpooled.results.plots.drawing import OF_CLASSES, page_variable
+from unpooled.results.plots.drawing import OF_CLASSES, page_variable, settings
+from unpooled.results.plots.heatmap import heatmap
 from unpooled.results.plots.svg import svg
 
 SHARES = np.array([0.5, 0.25, 0.125])
@@ -242,3 +243,17 @@ def test_long_names_keep_both_ends():
 @pytest.mark.filterwarnings("error")
 def test_letters_that_the_font_lacks_are_no_trouble():
     assert "年齢" in texts(loadings(["年齢", "कोलेस्ट्रॉल", "c"]))
+
+
+@pytest.mark.parametrize(("size", "letters", "numbered"), [(13, 8, 1), (13, 14, 0)])
+def test_numbers_of_heatmaps_are_large_enough_for_a_telephone(size, letters, numbered):
+    names = ["c" * letters] * size
+    with settings():
+        axes = heatmap(np.eye(size), names, names).axes[0]
+
+    assert len(axes.texts) == numbered * size**2
+    # A telephone shows pictures at four fifths of their width.
+    assert all(0.8 * float(text.get_fontsize()) > 7.5 for text in axes.texts)
+    # None is wider than its cell.
+    cell = axes.get_window_extent().width / size
+    assert all(2.43 * float(text.get_fontsize()) < cell for text in axes.texts)

@@ -235,7 +235,7 @@ class DryRun(RoundRunner):
             form = WireFormat(declared, shape, request.public)
             code = form.code(n_parties=2)
             words = np.zeros(*form.words(None if self.protection == "plain" else code))
-            return Veiled(request.round, name, shape, words, code.dtype)
+            return Veiled(request.veiled_name(name), shape, words, code.dtype)
         if declared.symmetric:
             return np.broadcast_to(np.eye(shape[-1]), shape).copy()
         # Classes share the rows; columns have all of them.

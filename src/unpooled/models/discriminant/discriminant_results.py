@@ -464,7 +464,7 @@ def _class_means(
         rounding = 1e-12 * np.abs(values).max(axis=0)
         centre = np.where(np.abs(centre) <= rounding, 0.0, centre)
         cells = {Column(title, "number", "mean"): centre} | cells
-        text += ", which is in the first column of numbers."
+        text += f", which stands under “{title}”."
     tables = columns_by("class_means", columns, cells, largest=False)
     return Exhibit("Class means, centred", text, tables)
 

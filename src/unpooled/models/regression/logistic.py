@@ -16,6 +16,7 @@ The search has a decision function for each class but the first. `coef_` has tho
 scikit-learn: of two classes the one, of more one for each class, which add up to 0.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
@@ -86,6 +87,7 @@ from unpooled.models.regression.site_effects import (
     own_class_intercepts,
     probable_in_silo,
 )
+from unpooled.protocol.opened_numbers import SHARE
 from unpooled.protocol.step import Step, release, summed
 from unpooled.results.citations import Citation
 
@@ -102,6 +104,13 @@ _IN_SILO = {
 _MORE = 4
 # Gradients of a search that begins near its end; rarely six of them are too few.
 _NEAR = 8
+_MANY_NUMBERS = (
+    "Each fold of a logistic regression of {c} classes opens its information matrix: "
+    "{numbers:,} numbers at least. The default budget of a silo (max_released_share = "
+    "{share:g}) has room for one such fold for every {rows:,} rows of all silos. Where "
+    "there are fewer, merge classes, leave columns out, or judge a "
+    "LinearDiscriminantAnalysis, whose folds open far fewer."
+)
 
 
 @summed(
@@ -479,6 +488,9 @@ class LogisticRegression(newton.Searched, Inference, LinearClassifier):
         # most of the rows.
         working, gradient, *steps = _BY_SILO if own else _BY_ROW
         near = self._start_near(mean, scale)
+        folded = federation.coordinator.planned and near is not None
+        if folded and search.k > 1 and not own:
+            self._note_numbers(federation, search)
         by_gradients = self.solver == "bfgs" or (self.solver == "auto" and search.k > 1)
         found = newton.maximised(
             federation,
@@ -540,6 +552,17 @@ class LogisticRegression(newton.Searched, Inference, LinearClassifier):
             n_parameters=n_parameters,
             dof=np.inf,
         )
+
+    def _note_numbers(self, federation: Federation, search: "_Search") -> None:
+        """Note for a plan that folds of several classes take many rows."""
+        p, k, times = len(search.mean), search.k, 1 if self.C < np.inf else 2
+        # At the start of each fold, and without a penalty at its end.
+        numbers = times * (k * (k + 1) // 2) * (p + 1) * (p + 2) // 2
+        note = _MANY_NUMBERS.format(
+            c=k + 1, numbers=numbers, share=SHARE, rows=math.ceil(numbers / p / SHARE)
+        )
+        if note not in federation.coordinator.notes:
+            federation.coordinator.notes.append(note)
 
     def _inputs(self, federation: Federation, y: Any) -> Federation:
         names = federation.feature_names

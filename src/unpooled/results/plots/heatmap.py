@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_LEFT, _LETTERS = 102, 14  # pixels for the names of rows, letters of a name
+_LETTERS, _GAP = 14, 10  # letters of a name; pixels between a row's name and its cells
 _WIDEST = 64  # pixels of a cell
 _MOST_ROWS = 30  # of rows that are high enough for numbers
 _STRONGEST = 0.6  # opacity of the largest value: text on it stays legible
-_ROOM = 22  # pixels that a number needs
+# Type of numbers: a number is as wide as so many times its size. Smaller type could not
+# be read on a telephone.
+_LARGEST, _SMALLEST, _WIDE = 10.5, 9.4, 2.7
 _LETTER = 6.6  # pixels, of a name that stands upright
 
 
@@ -60,11 +62,14 @@ def heatmap_axes(
         Names.
     """
     r, c = len(rows), len(columns)
-    cell = min((WIDTH - _LEFT - 8) / c, _WIDEST)
+    left = _GAP + _LETTER * max(
+        (len(short(name, _LETTERS)) for name in rows), default=0
+    )
+    cell = min((WIDTH - left - 8) / c, _WIDEST)
     longest = max(len(short(name, _LETTERS)) for name in columns)
     top = 12 + int(_LETTER * longest) if _LETTER * longest > cell else 26
     height = top + (20 if r <= _MOST_ROWS else 12) * r + 6
-    return panel(figure_of(height), _LEFT, cell * c, top, 6, height)
+    return panel(figure_of(height), left, cell * c, top, 6, height)
 
 
 def draw_heatmap(
@@ -80,7 +85,8 @@ def draw_heatmap(
     largest = float(np.nanmax(np.abs(values), initial=0.0)) or 1.0
     box = axes.get_window_extent()
     cell = box.width / axes.figure.dpi * 72 / c
-    numbered = cell >= _ROOM and r <= _MOST_ROWS
+    size = min(_LARGEST, cell / _WIDE)
+    numbered = size >= _SMALLEST and r <= _MOST_ROWS
     for i, j in np.ndindex(r, c):
         value = float(values[i, j])
         if not np.isfinite(value):
@@ -90,9 +96,7 @@ def draw_heatmap(
         look = {"facecolor": colour, "alpha": strength, "linewidth": 0}
         axes.add_patch(Rectangle((j - 0.48, i - 0.46), 0.96, 0.92, **look))
         if numbered:
-            size = 10.5 if c <= 8 else 8.5
-            text = _in_cell(value, largest)
-            write_cell(axes, i, j, text, size)
+            write_cell(axes, i, j, _in_cell(value, largest), size)
     name_cells(axes, rows, columns, _LETTERS, cell)
     if all(name.isdecimal() for name in columns):
         name_numbers(axes)
