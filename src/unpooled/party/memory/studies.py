@@ -385,6 +385,7 @@ class Studies:
         view = asked.view
         columns, filled, held = view.source_columns, view.filled_as, _held(view)
         notes = self._differencing.notes(asked) + self.cuts.notes(asked)
+        table = self._differencing.table_name(asked)
 
         def check_again() -> None:
             # Another process may have answered since the rules were checked.
@@ -399,7 +400,7 @@ class Studies:
             assert opened is not None
             record = record_of(opened, self._key)
             share = before.share_with(columns, record, n_rows)
-            check_share(self._policy, share, opened)
+            check_share(self._policy, share, opened, table)
             record["share"] = share
             if (part := self.cuts.part(asked)) is not None:
                 record["part"] = part
@@ -423,7 +424,7 @@ class Studies:
             columns=columns,
             parties=parties,
             opened=None if opened is None else numbers,
-            table=self._differencing.table_name(asked),
+            table=table,
             rows=asked.view.selection,
             notes=notes,
             check=check_again,
