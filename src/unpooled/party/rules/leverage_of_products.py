@@ -114,7 +114,9 @@ class LeverageOfProducts:
         counted = {name for names, _ in view.groups for name in names}
         own = [name for name in view.columns if name not in counted]
         for name, few in zip(own, rows_that_differ(view, own).tolist(), strict=True):
-            if 0 < few < self._policy.min_rows_per_class:
+            if few == 0:
+                continue  # constant here: its sums are of the other columns alone
+            if few < self._policy.min_rows_per_class:
                 raise Refusal("derived_rows")
             # Of products with derived columns the sums are cubic.
             if name in derived and not self._policy.allows_pairs(len(factors), few):
