@@ -13,6 +13,7 @@ from unpooled.data import heart_disease
 from unpooled.errors import RULES, AggregationError, DataError, ReleaseRefusedError
 from unpooled.ledger import Ledger
 from unpooled.models.base import FederatedEstimator
+from unpooled.models.model_selection.cross_validation import CrossValidation
 from unpooled.models.moments import local_squares, local_total
 from unpooled.protocol.message import decode
 from unpooled.protocol.step import disclosed, kept
@@ -204,7 +205,7 @@ def with_one(what):
     b = tables["b"]
     if what == "class":
         b["kind"] = np.where(np.arange(40) < 1, "one", "two")
-    else:
+    elif what == "cell":
         b["x0"] = np.where(np.arange(40) < 1, np.nan, b.x0.fillna(1.0))
     return tables
 
@@ -225,6 +226,26 @@ def test_a_single_row_of_a_class_and_a_single_missing_cell_are_foretold(model, w
     assert foretold == {("b", "min_own_cells")}
     with pytest.raises(ReleaseRefusedError, match=r"b refused .* min_own_cells"):
         model.fit(here)
+
+
+def with_one_flag():
+    """Return tables in which one row of b has a flag."""
+    tables = with_one("none")
+    for name, table in tables.items():
+        table["x0"] = np.random.default_rng(1).standard_normal(40)
+        table["flag"] = np.where(np.arange(40) == 7, float(name == "b"), 0.0)
+    return tables
+
+
+@pytest.mark.parametrize("before", [(), (up.StandardScaler(),)], ids=repr)
+def test_a_plan_of_folds_costs_one_refusal(before):
+    """Each fold would be another one, and the silo then answer nothing for 30 days."""
+    here = up.simulate(with_one_flag(), label="kind")
+    model = make_pipeline(*before, up.LinearDiscriminantAnalysis())
+    plan = up.plan(CrossValidation(model, cv=5), here)
+    refused = ("b", "discriminant.local_within_scatter", "max_leverage")
+    assert plan.refusals == (refused,)
+    up.PCA(2).fit(here.select(["x0", "x1", "x2"]))
 
 
 def test_two_parties_are_foretold():
