@@ -188,7 +188,7 @@ def test_a_scale_or_a_selection_hides_no_direction():
 
 def test_a_plan_tells_the_rule_and_not_the_columns(caplog):
     federation = up.simulate(marked(TABLES))
-    with caplog.at_level("WARNING", "unpooled.party"):
+    with caplog.at_level("INFO", "unpooled.party"):
         plan = up.plan(up.PCA(), federation)
     assert "max_leverage" in str(plan)
     assert "x0" not in str(plan).partition("max_leverage")[2]

@@ -18,6 +18,7 @@ from attacks import PERSON
 from unpooled.arrays import Array
 from unpooled.errors import AggregationError, ReleaseRefusedError
 from unpooled.models.preprocessing import power
+from unpooled.party.rules.released_share import pooled_rows
 from unpooled.protocol.message import decode
 from unpooled.protocol.view_operations import Rows, Select
 from wire import COLUMNS, PATIENT, Rogue, Silos, rows, silos
@@ -192,6 +193,49 @@ def test_many_small_distinct_fits_end_with_the_budget():
     # Of 40, 49 and 58 rows: 0.33 of 147 cells, 4 numbers a time about 3 columns.
     assert number == math.floor(0.33 * 147 / (4 / 3))
     assert fits({**free, **PATIENT}, 60) == (60, "")
+
+
+def refused_at(n_rows: int) -> tuple[list[int], str]:
+    """Ask b, which counts its own rows only, for one total after another.
+
+    Returns which of the questions it refused, and what it says to one afterwards.
+    """
+    here = silos({**TABLES, "b": rows(n_rows)}, policy={})
+    for party in here.parties.values():
+        party.simulated_rows = None
+    refused = list[int]()
+    for k in range(40):
+        # Each column has numbers of its own, and each choice was a refusal of its own.
+        columns = ("x0", "x1", "x2")[: 1 + k % 3]
+        rogue = Rogue(here, study=f"s{k}", columns=columns).enter()
+        said = rogue.rules(
+            "pca.local_squares", {"mean": np.full(len(columns), float(k))}
+        )
+        if said["b"]:
+            assert said["b"] == "max_released_share"
+            refused.append(k)
+    return refused, Rogue(here, study="last").enter().rules("pca.local_total")["b"]
+
+
+def test_what_the_budget_refuses_is_one_refusal_and_tells_rounded_rows():
+    """One refusal tells at how many numbers a silo ends; others tell no more.
+
+    So they need not end what the silo answers: studies are repeated, and tried with
+    fewer columns.
+    """
+    refused, said = refused_at(32)
+    # All columns have the limit that the first one met: 0.33 of three times 32 cells.
+    assert refused == list(range(31, 40))
+    assert said in ("", "max_released_share")
+    # It tells whether the silo has 32 to 35 rows, or 36 to 39, and not how many.
+    assert refused_at(35) == (refused, said)
+    assert refused_at(36) != (refused, said)
+
+
+def test_a_silo_with_more_rows_than_all_had_rounds_them():
+    """Its limit is a number of its own then, and found by one refusal."""
+    assert pooled_rows(1000, 3, "rows", 1, known=2600) == 2600
+    assert {pooled_rows(n, 3, "rows", 1, known=90) for n in range(96, 104)} == {96}
 
 
 def test_the_same_fit_again_costs_nothing():

@@ -79,13 +79,11 @@ def test_an_unseeded_fit_is_that_of_the_seed(model, monkeypatch):
             assert np.array_equal(getattr(ours, name), getattr(theirs, name))
 
 
-def test_unseeded_folds_are_those_of_the_seed(monkeypatch):
-    federation = simulated()
-    monkeypatch.setattr(type(federation.coordinator), "seed", lambda self: 7)
-
-    ours, theirs = federation.folds(3), federation.folds(3, random_state=7)
-
-    assert [a.operations for a, _ in ours] == [b.operations for b, _ in theirs]
+def test_unseeded_folds_and_splits_are_the_same_in_every_session():
+    ours, theirs = simulated(), simulated()
+    first = [*ours.folds(3), ours.train_test_split()]
+    second = [*theirs.folds(3), theirs.train_test_split()]
+    assert [a.operations for a, _ in first] == [b.operations for b, _ in second]
 
 
 def test_no_estimator_draws_from_a_generator_of_its_own(monkeypatch):

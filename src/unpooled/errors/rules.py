@@ -62,11 +62,13 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
         "weighted_rows": (
             "with the weights of this model one row is nearly all of a sum, which "
             "would be that row's record",
-            "The offset has too large a range, some values of a predictor are far from "
-            "all others, or the columns separate the responses: take logarithms, leave "
-            "such columns out, or use a (stronger) penalty. Robust standard errors "
-            'weigh rows by squared residuals: cov_type="nonrobust" does not. Or let '
-            "the silo raise max_leverage.",
+            "Few of the silo's rows have a category or flag, some values of a "
+            "predictor are far from all others, the offset has too large a range, or "
+            "the columns separate the responses: leave rare columns out "
+            "(unpooled.RareColumns, with a min_rows of about ten for each silo), take "
+            "logarithms, or use a stronger penalty (a smaller C). Robust standard "
+            'errors weigh rows by squared residuals: cov_type="nonrobust" does not. Or '
+            "let the silo raise max_leverage.",
         ),
         "max_released_share": (
             "the numbers opened so far, over all studies, are too many for the cells "
@@ -90,8 +92,9 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "in a derived column few of the silo's rows have another value than all "
             "its other rows, or one row is nearly all of the variance, or of products "
             "with another column or by class",
-            "Leave the column out, or derive it of columns in which more people "
-            "differ.",
+            "Leave such a column out of the study: the derived one, or, beside "
+            "products, ratios and logarithms, any other in which few rows differ, such "
+            "as a rare flag.",
         ),
         "derived_order": (
             "columns are derived of others that a transform made",
@@ -275,7 +278,8 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "response_values": (
             "the response has values that the model's family does not allow",
-            "Choose another family, or recode the column in the silo's source.",
+            "Choose another family, leave the response out of steps before that change "
+            "it (StandardScaler), or recode the column in the silo's source.",
         ),
         "own_intercept": (
             "the silo's responses have no finite intercept of their own: a class has "

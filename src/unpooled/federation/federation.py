@@ -485,14 +485,16 @@ class Federation:
             Deal the blocks at random rather than in their own order, which gives the
             same folds each time.
         random_state : int, optional
-            Seed of the shuffle; None: as of `seed`.
+            Seed of the shuffle. None: the federation's, or else the same one each time,
+            so that models are judged on the same folds. The blocks are random already,
+            and silos with few rows refuse folds that differ from earlier ones.
 
         Raises
         ------
         DataError
             When n is not possible, or a fold on a column partition has no rows.
         """
-        seed = checked_seed(self.seed(random_state)) if shuffle else -1
+        seed = self._seed_of_blocks(random_state) if shuffle else -1
         pairs = fold_rows(n, seed)
         return [(self._part(train), self._part(test)) for train, test in pairs]
 
@@ -516,9 +518,9 @@ class Federation:
         train_size : float, optional
             Share in the train view, in place of `test_size`: the views share all rows.
         random_state : int, optional
-            Seed of the shuffle; None: as of `seed`.
+            Seed of the shuffle; None: as of `folds`.
         """
-        seed = checked_seed(self.seed(random_state))
+        seed = self._seed_of_blocks(random_state)
         train, test = split_rows(test_size, train_size, seed)
         return self._part(train), self._part(test)
 
@@ -766,6 +768,10 @@ class Federation:
             if given is not None:
                 return given
         return self.coordinator.seed()
+
+    def _seed_of_blocks(self, random_state: int | None) -> int:
+        given = self.random_state if random_state is None else random_state
+        return checked_seed(0 if given is None else given)
 
     def _check_numbers(self, step: Step) -> None:
         """Raise where a step would take codes of categories for numbers."""

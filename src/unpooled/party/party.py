@@ -439,6 +439,8 @@ class Party:
                 self._cells.check(asked, table.label, complete=complete)
                 session.foresee(asked)
             self._studies.foresee(asked, session.parties, self.partition, earlier, rho)
+            if matched and isinstance(asked.view, View) and self.partition == "rows":
+                self._studies.foresee_leverage(asked, self._cells.lacking(asked.view))
             constant = self._cells.constant(asked) if varying and matched else []
         except (Refusal, ReleaseRefusedError) as refusal:
             found = isinstance(refusal, RefusedColumns)

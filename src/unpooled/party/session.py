@@ -367,7 +367,8 @@ class Session:
         # What is not finite is refused when it is encoded; a warning would be noise.
         weighted = None
         if step.weighs_rows and self._policy.max_leverage < 1.0:
-            weighted = WeightedRows(step, self._policy.max_leverage)
+            limit = self._policy.max_leverage
+            weighted = WeightedRows(step, limit, view.columns)
         with np.errstate(all="ignore"):
             totals = self._run(step, view, request, inbox, public, weighted)
         self._counts.check(step, request.view_digest, public, totals)

@@ -13,7 +13,12 @@ from unpooled.errors import StudyError
 from unpooled.federation.federation import Federation
 from unpooled.federation.layout import Layout
 from unpooled.federation.matching import how_to_match, with_matching
-from unpooled.federation.planning.dry_run import DryRun, add_rows_read, planned_message
+from unpooled.federation.planning.dry_run import (
+    DryRun,
+    add_rows_read,
+    planned_message,
+    tells_again,
+)
 from unpooled.federation.planning.plan import Plan
 from unpooled.models.files.model_record import record_of
 from unpooled.party.following import StudyText
@@ -313,6 +318,8 @@ def _refusals(
     refusals = dict[tuple[tuple[str, str, str], tuple[str, ...]], None]()
     earlier = list[tuple[str, ...]]()
     for request, needs in dry.requests:
+        if tells_again(request, [rule for (_, _, rule), _ in refusals]):
+            continue
         asked = planned_message(
             request,
             dry.parties,

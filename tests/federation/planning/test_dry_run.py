@@ -13,12 +13,14 @@ from unpooled.data import heart_disease
 from unpooled.errors import RULES, AggregationError, DataError, ReleaseRefusedError
 from unpooled.ledger import Ledger
 from unpooled.models.base import FederatedEstimator
+from unpooled.models.model_selection.cross_validation import CrossValidation
 from unpooled.models.moments import local_squares, local_total
 from unpooled.protocol.message import decode
 from unpooled.protocol.step import disclosed, kept
 from wire import Silos, kind, rows, silos
 
 SECRET = 918273.5
+DERIVED = up.DerivedColumns({"new": "x1 * flag"}), up.StandardScaler()
 
 
 @disclosed(largest="p")
@@ -204,7 +206,7 @@ def with_one(what):
     b = tables["b"]
     if what == "class":
         b["kind"] = np.where(np.arange(40) < 1, "one", "two")
-    else:
+    elif what == "cell":
         b["x0"] = np.where(np.arange(40) < 1, np.nan, b.x0.fillna(1.0))
     return tables
 
@@ -225,6 +227,63 @@ def test_a_single_row_of_a_class_and_a_single_missing_cell_are_foretold(model, w
     assert foretold == {("b", "min_own_cells")}
     with pytest.raises(ReleaseRefusedError, match=r"b refused .* min_own_cells"):
         model.fit(here)
+
+
+def with_one_flag():
+    """Return tables in which one row of b has a flag."""
+    tables = with_one("none")
+    for name, table in tables.items():
+        table["x0"] = np.random.default_rng(1).standard_normal(40)
+        table["flag"] = np.where(np.arange(40) == 7, float(name == "b"), 0.0)
+    return tables
+
+
+@pytest.mark.parametrize("before", [(), (up.StandardScaler(),)], ids=repr)
+def test_a_plan_of_folds_costs_one_refusal(before):
+    """Each fold would be another one, and the silo then answer nothing for 30 days."""
+    here = up.simulate(with_one_flag(), label="kind", policy={"max_refusals": 2})
+    model = make_pipeline(*before, up.LinearDiscriminantAnalysis())
+    plan = up.plan(CrossValidation(model, cv=5), here)
+    refused = ("b", "discriminant.local_within_scatter", "max_leverage")
+    assert plan.refusals == (refused,)
+    with pytest.raises(ReleaseRefusedError, match="max_leverage"):
+        model.fit(here)
+    # The fit repeated the plan's verdict.
+    up.PCA(2).fit(here.select(["x0", "x1", "x2"]))
+
+
+@pytest.mark.parametrize(
+    ("between", "rule"),
+    [
+        ((), "max_leverage"),
+        ((up.StandardScaler(),), "max_leverage"),
+        (DERIVED, "derived_rows"),
+    ],
+    ids=repr,
+)
+def test_a_row_that_carries_a_column_is_foretold_behind_fitted_steps(between, rule):
+    """Its leverage is no less beside other columns, whatever fills their cells."""
+    tables = with_one_flag()
+    for table in tables.values():
+        table.loc[20:, "x0"] = np.nan
+    here = up.simulate(tables, label="kind", follow=True)
+    model = make_pipeline(up.SimpleImputer(), *between, up.PCA(2))
+    foretold = {(party, rule) for party, _, rule in up.plan(model, here).refusals}
+    assert foretold == {("b", rule)}
+    with pytest.raises(ReleaseRefusedError, match=f"b refused .* {rule}"):
+        model.fit(here)
+    # The plan's verdict is about columns as they are, and others are asked about.
+    up.PCA(2).fit(here.select(["x1", "x2"]))
+
+
+def test_a_plan_refuses_no_column_for_what_fills_its_cells():
+    tables = with_one_flag()
+    for table in tables.values():
+        table.loc[20:, "flag"] = np.nan
+        table.loc[30:, "x0"] = np.nan
+    here = up.simulate(tables, label="kind", follow=True)
+    plan = up.plan(make_pipeline(up.SimpleImputer(), up.PCA(2)), here)
+    assert plan.refusals == ()
 
 
 def test_two_parties_are_foretold():

@@ -590,3 +590,19 @@ def test_folds_that_leave_out_few_rows_for_the_columns_are_refused():
         up.cross_validate(up.LinearDiscriminantAnalysis(), federation)
     narrow = up.simulate(ordinary((80, 80, 80), 14), label="ill", random_state=0)
     up.cross_validate(up.LinearDiscriminantAnalysis(), narrow)
+
+
+def test_a_second_model_is_judged_on_the_same_folds():
+    """Under the policy of a new silo, whose few rows forbid folds that differ."""
+    rng, tables = np.random.default_rng(0), {}
+    for name in "abc":
+        table = pd.DataFrame(rng.standard_normal((250, 16))).add_prefix("x")
+        tables[name] = table.assign(ill=np.where(table.x0 > 0, "yes", "no"))
+    federation = up.simulate(tables, label="ill", follow=True)
+    for model, y in (
+        (up.LinearDiscriminantAnalysis(), None),
+        (up.LinearRegression(), "x1"),
+    ):
+        planned = CrossValidation(model, cv=5)
+        assert up.plan(planned, federation, y).refusals == ()
+        assert len(up.cross_validate(model, federation, y, cv=5)["test_score"]) == 5

@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from sklearn import decomposition
+from sklearn.pipeline import make_pipeline
 
 import unpooled as up
 from unpooled.data.derived_columns import EQUAL, PRODUCT, Expression
@@ -162,3 +164,23 @@ def test_a_mistake_in_a_study_file_is_named(tmp_path):
     )
     with pytest.raises(up.errors.StudyError, match=r"\[derived\] log_chol: .*ln"):
         up.Study.from_file(tmp_path / "study.toml")
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_a_silo_where_nobody_has_a_flag_takes_part_in_its_products(follow):
+    """Its products are 0 in all rows, and give nobody's value."""
+    tables = {}
+    for number, name in enumerate("abc"):
+        rng = np.random.default_rng(number)
+        table = pd.DataFrame(rng.standard_normal((100, 2)), columns=["x", "y"])
+        table["flag"] = (rng.random(100) < 0.3) * float(name != "a")
+        tables[name] = table
+    pooled = pd.concat(tables.values()).assign(new=lambda t: t.x * t.flag)
+    here = up.simulate(tables, follow=follow)
+    model = make_pipeline(up.DerivedColumns({"new": "x * flag"}), up.PCA(4))
+    assert up.plan(model, here).refusals == ()
+    theirs = decomposition.PCA(4).fit(pooled.to_numpy())
+    # Fixed-point totals have some 1e-13 of the largest.
+    assert_allclose(
+        model.fit(here)[-1].explained_variance_, theirs.explained_variance_, rtol=1e-10
+    )

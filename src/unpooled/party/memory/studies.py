@@ -9,7 +9,7 @@ where the log is a file.
 import logging
 import re
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -337,8 +337,30 @@ class Studies:
         # Columns are planned before rows are matched, and answered about afterwards.
         if partition == "rows" and isinstance(asked.view, View):
             self._differencing.foresee(asked.step, asked.view, earlier)
-            if not asked.view.up_to_scale().transforms:
-                self.check_leverage(asked)
+
+    def foresee_leverage(self, asked: AskedStep, lacking: Collection[str]) -> None:
+        """Refuse a planned step for single rows, or few, whatever numbers are fitted.
+
+        Behind transforms that make other columns, those that stay as they are may be
+        reason enough: with more columns a row's leverage is larger.
+
+        Parameters
+        ----------
+        lacking : collection of str
+            The columns of the silo's table with missing cells.
+        """
+        step, view = asked.step, asked.view
+        assert isinstance(view, View), "matching of rows is no step"
+        if not view.up_to_scale().transforms:
+            self.check_leverage(asked)
+        elif (settled := view.settled(lacking)) is not None:
+            if len(settled.columns) == len(view.columns):
+                self._products.check(step, settled)
+            else:
+                self._products.foresee(step, settled)
+            # With about as many columns as rows each of them has a limit of its own.
+            if len(view.columns) + 1 < view.n_rows:
+                self._leverage.check(step, settled)
 
     def write_round(
         self,
@@ -385,6 +407,7 @@ class Studies:
         view = asked.view
         columns, filled, held = view.source_columns, view.filled_as, _held(view)
         notes = self._differencing.notes(asked) + self.cuts.notes(asked)
+        table = self._differencing.table_name(asked)
 
         def check_again() -> None:
             # Another process may have answered since the rules were checked.
@@ -399,7 +422,7 @@ class Studies:
             assert opened is not None
             record = record_of(opened, self._key)
             share = before.share_with(columns, record, n_rows)
-            check_share(self._policy, share, opened)
+            check_share(self._policy, share, opened, table)
             record["share"] = share
             if (part := self.cuts.part(asked)) is not None:
                 record["part"] = part
@@ -423,7 +446,7 @@ class Studies:
             columns=columns,
             parties=parties,
             opened=None if opened is None else numbers,
-            table=self._differencing.table_name(asked),
+            table=table,
             rows=asked.view.selection,
             notes=notes,
             check=check_again,

@@ -24,6 +24,7 @@ from typing import Any, final
 import numpy as np
 
 from unpooled.arrays import Array, Float
+from unpooled.data.columns import listing
 from unpooled.data.table import Table
 from unpooled.linalg.leverage import (
     Leverage,
@@ -103,9 +104,10 @@ class LeverageRule:
         limit = max(limit, _OF_A_COLUMN) if wide else limit
         found = self._of(view, limit, scatter, about, wide=wide)
         if found["at_least"] > limit:
-            named = ", ".join(found["columns"])
-            log.warning("one row carries a direction of the columns %s", named)
-            raise Refusal("max_leverage")
+            # The same verdict behind shifts and scales, and in each fold.
+            verdict = ["leverage", view.up_to_scale().digest(), wide]
+            detail = f"Here of {listing(found['columns'])}."
+            raise Refusal("max_leverage", detail, verdict)
         if found["at_least"] >= NOTEWORTHY:
             new = [name for name in found["columns"] if name not in self.noteworthy]
             self.noteworthy = (*self.noteworthy, *new)

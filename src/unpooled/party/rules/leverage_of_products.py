@@ -108,18 +108,26 @@ class LeverageOfProducts:
                         raise Refusal("derived_rows")
         passed.add(name)
 
+    def foresee(self, step: Step, view: View) -> None:
+        """Refuse what `check` refuses of some columns, whatever others there are."""
+        self._derived.check(view)
+        pairs = tells_pairs(step, len(view.columns))
+        if pairs and functions_of(view) and self._policy.max_leverage < 1.0:
+            self._check_few(view.up_to_scale())
+
     def _check_few(self, view: View) -> None:
         """Refuse derived columns beside one in which few rows differ from others."""
         factors, derived = functions_of(view), _derived_names(view)
         counted = {name for names, _ in view.groups for name in names}
         own = [name for name in view.columns if name not in counted]
         for name, few in zip(own, rows_that_differ(view, own).tolist(), strict=True):
-            if 0 < few < self._policy.min_rows_per_class:
-                raise Refusal("derived_rows")
+            if few == 0:
+                continue  # constant here: its sums are of the other columns alone
+            rare = few < self._policy.min_rows_per_class
             # Of products with derived columns the sums are cubic.
-            if name in derived and not self._policy.allows_pairs(len(factors), few):
-                raise Refusal("derived_rows")
-            check_functions(factors - {name}, [few])
+            cubic = name in derived and not self._policy.allows_pairs(len(factors), few)
+            if rare or cubic or _are_too_few(few, factors - {name}):
+                raise Refusal("derived_rows", f"Here in {name}, of {few:,} rows.")
         for _, counts in view.groups:
             check_functions(factors, counts.tolist())
 
@@ -169,8 +177,12 @@ def check_functions(factors: set[str], n_rows: Iterable[int | float]) -> None:
     q (q - 1) of ratios: no more than q (2 q + 1) for any q, and as many as the cells of
     2 q + 1 rows.
     """
-    if any(0 < n < 2 * len(factors) + 1 for n in n_rows):
+    if any(_are_too_few(n, factors) for n in n_rows):
         raise Refusal("derived_rows")
+
+
+def _are_too_few(n_rows: int | float, factors: set[str]) -> bool:
+    return 0 < n_rows < 2 * len(factors) + 1
 
 
 def _derived_names(view: View) -> set[str]:

@@ -17,7 +17,6 @@ stay so under any transform of single columns. Those of which one row is nearly 
 itself are left out: as they are they were refused.
 """
 
-import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,6 +27,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from unpooled.arrays import Array, Float
+from unpooled.data.columns import listing
 from unpooled.data.row_blocks import Block
 from unpooled.data.table import Table
 from unpooled.linalg.leverage import largest_leverage
@@ -39,8 +39,6 @@ from unpooled.party.views.view import View
 from unpooled.protocol.declaration import FEATURE_AXES
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step
-
-log = logging.getLogger("unpooled.party")
 
 # With more values a label of numbers may be a number, and no name of a class.
 _MOST_CLASSES = 50
@@ -219,12 +217,11 @@ class LeverageTogether:
             return
         asked = [other.columns for other in (one, *earlier) if other.pairs]
         if carried := _carried(table, judged, asked, self._policy):
-            log.warning(
-                "one row carries a direction of the columns %s, which were asked for "
-                "with the same column",
-                ", ".join(sorted(carried)),
+            raise Refusal(
+                "max_leverage",
+                f"Here of {listing(sorted(carried))}, which were asked for with the "
+                f"same column.",
             )
-            raise Refusal("max_leverage")
         passed.append(judged)
 
 

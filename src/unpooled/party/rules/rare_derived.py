@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from unpooled.arrays import Array, Bool, Float, Int
+from unpooled.data.columns import listing
 from unpooled.data.table import Table
 from unpooled.party.rules.policy import Policy
 from unpooled.party.views.view import View
@@ -49,7 +50,9 @@ class RareDerived:
             fewest, share = known[name]
             few = fewest < self._policy.min_rows_per_class
             if few or share > self._policy.max_leverage:
-                raise Refusal("derived_rows")
+                # Of the table's own columns, whatever is fitted behind them.
+                about = ["derived", name]
+                raise Refusal("derived_rows", f"Here in {listing(columns)}.", about)
 
 
 def rows_that_differ(view: View, columns: Sequence[str]) -> Int[Array, " l"]:

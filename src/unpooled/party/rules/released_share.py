@@ -154,10 +154,20 @@ def record_of(opened: Opened, key: bytes) -> dict[str, Any]:
     return {"numbers": opened.numbers, "people": opened.people, "question": question}
 
 
-def check_share(policy: Policy, share: float, opened: Opened) -> None:
-    """Refuse a round with which too many numbers would be opened about a column."""
+def check_share(policy: Policy, share: float, opened: Opened, table: str = "") -> None:
+    """Refuse a round with which too many numbers would be opened about a column.
+
+    Parameters
+    ----------
+    table : str, optional
+        The version of the table, where the share is of all its rows. Then the verdicts
+        about all columns and steps count as one refusal: N has few digits here, or
+        everybody knows it, and how many numbers were opened is known to who opened
+        them. Else each study that is repeated, or tried with fewer columns, would be
+        another one, until the silo answers nothing.
+    """
     if opened.numbers and share > policy.max_released_share:
-        raise Refusal("max_released_share")
+        raise Refusal("max_released_share", about=["numbers", table] if table else None)
 
 
 def pooled_rows(
@@ -181,7 +191,8 @@ def pooled_rows(
     """
     if partition == "columns":
         return own * (n_columns + n_parties - 1) // max(n_columns, 1)
-    return max(known, own) if known else n_parties * rounded_down(own)
+    # With more rows than all silos had, what it refuses at is a number of its own.
+    return max(known, rounded_down(own)) if known else n_parties * rounded_down(own)
 
 
 def rounded_down(n_rows: int) -> int:

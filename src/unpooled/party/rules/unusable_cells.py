@@ -9,7 +9,7 @@ which rows, stays in the silo's own log (`describe`) and in ``unpooled silo chec
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 from weakref import WeakKeyDictionary
@@ -140,7 +140,21 @@ class UnusableCells:
             known |= constant_columns(view.table, new)
         return [name for name in view.source_columns if known[name]]
 
+    def lacking(self, view: View) -> list[str]:
+        """Return the source columns of a view in which some row has a missing cell."""
+        columns = view.source_columns
+        of_rows = self._of_rows(view.of_all_rows([]), columns)
+        return [name for name in columns if MISSING in of_rows[name]]
+
     def _refuse(self, view: View, columns: Sequence[str], kind: str) -> None:
+        of_rows = self._of_rows(view, columns)
+        if bad := [name for name in columns if kind in of_rows[name]]:
+            raise RefusedColumns(kind, bad)
+
+    def _of_rows(
+        self, view: View, columns: Sequence[str]
+    ) -> Mapping[str, frozenset[str]]:
+        """Return the kinds of cells that columns have in the rows of a view."""
         known = self._known.setdefault(view.table, {})
         of_rows = known.setdefault(view.selection, {})
         if new := [name for name in columns if name not in of_rows]:
@@ -149,8 +163,7 @@ class UnusableCells:
                 found[cells.column] |= {cells.kind}
                 log.info("%s", cells)
             of_rows |= found
-        if bad := [name for name in columns if kind in of_rows[name]]:
-            raise RefusedColumns(kind, bad)
+        return of_rows
 
 
 def describe(view: View, label: str | None, rule: str) -> None:

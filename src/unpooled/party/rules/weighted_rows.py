@@ -16,13 +16,14 @@ columns one always carries some direction; but where one has nearly the whole we
 the sum over the part is this row's record, whatever the columns are.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, final
 
 import numpy as np
 
 from unpooled.arrays import Array, Float, Int
+from unpooled.data.columns import listing
 from unpooled.linalg.leverage import largest_leverage, row_squares
 from unpooled.protocol.declaration import Weighed, totals_of
 from unpooled.protocol.refusal import Refusal
@@ -45,10 +46,13 @@ class WeightedRows:
         Whose sums are of rows with weights.
     limit : float
         Largest leverage of a row, below 1.
+    columns : sequence of str, optional
+        Names of those behind the intercept, and of others after them, for the silo's
+        own log.
     """
 
-    def __init__(self, step: Step, limit: float) -> None:
-        self._limit = limit
+    def __init__(self, step: Step, limit: float, columns: Sequence[str] = ()) -> None:
+        self._limit, self._columns = limit, columns
         self._names = [name for name, one in step.declared.items() if one.weighed]
         # By the name of the sum, and which set of weights it is.
         self._sums: dict[tuple[str, int], _Sum] = {}
@@ -65,7 +69,8 @@ class WeightedRows:
             raise Refusal("declaration")
         for key, rows, products in _sets(found):
             if key not in self._sums:
-                self._sums[key] = _Sum(rows.shape[1])
+                period = found[key[0]].period or rows.shape[1]
+                self._sums[key] = _Sum(rows.shape[1], period)
             self._sums[key].add(rows, products, self._limit)
         return totals_of(found)
 
@@ -93,7 +98,16 @@ class WeightedRows:
             else:
                 refused = len(one.alone) > 0
             if refused:
-                raise Refusal("weighted_rows")
+                raise Refusal("weighted_rows", self._explained(one))
+
+    def _explained(self, one: "_Sum") -> str:
+        """Return a sentence on the columns that a row makes up half or more of."""
+        if one.alone is None or not self._columns:
+            return ""
+        most = np.square(one.alone).max(axis=0, initial=0.0)
+        places = np.flatnonzero(2.0 * most > one.products.diagonal()) % one.period
+        named = [self._columns[place - 1] for place in {*places.tolist()} - {0}]
+        return f"Here of {listing(sorted(named))}." if named else ""
 
 
 def check_parts(
@@ -145,6 +159,8 @@ class _Sum:
     ----------
     n_rows : int
         Their number.
+    period : int
+        After how many columns the next intercept's stands.
     products : (p, p) array
         Products of their columns.
     alone : (l, p) array or None
@@ -152,8 +168,8 @@ class _Sum:
         not tell.
     """
 
-    def __init__(self, p: int) -> None:
-        self.n_rows, self.products = 0, np.zeros((p, p))
+    def __init__(self, p: int, period: int) -> None:
+        self.n_rows, self.period, self.products = 0, period, np.zeros((p, p))
         self.alone: Array | None = np.zeros((0, p))
 
     def add(

@@ -6,7 +6,14 @@ arrays) and is evaluated inside the silo when a step reads it. Nothing is stored
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -443,6 +450,39 @@ class View:
                     stay |= set(one.made)
             plain = stay
         return [j for j, name in enumerate(self.columns) if name not in plain]
+
+    def settled(self, lacking: Collection[str]) -> "View | None":
+        """Return the rows in the columns that fitted numbers only shift and scale.
+
+        These are columns of the table, and columns derived of them. None where there
+        are none.
+
+        Parameters
+        ----------
+        lacking : collection of str
+            The source columns with missing cells, which are filled with such numbers.
+        """
+        fitted = {*lacking, *self.table.categorical}
+        origin = {name: name for name in self.source_columns if name not in fitted}
+        chain: list[Operation] = [Select(self.source_columns), *self._rows]
+        for one in self._stages:
+            if isinstance(one, Select):
+                origin = {n: origin[n] for n in one.columns if n in origin}
+                continue
+            step, operation = one.step, one.operation
+            stay = {n: origin[n] for n in operation.left(one.before) if n in origin}
+            fills = step.by_pattern or step.by_column == "missing"
+            if not step.widens and (fills or (step.affine and step.by_column)):
+                stay |= {made: origin[n] for n, made in one.pairs if n in origin}
+            elif step.of_source and all(origin.get(n) == n for n in one.read):
+                chain.append(operation)
+                stay |= {name: name for name in operation.columns}
+            origin = stay
+        names = dict.fromkeys(origin[n] for n in self.columns if n in origin)
+        if not names:
+            return None
+        chain.append(Select(tuple(names)))
+        return View(self.table, chain, self._kept, self._partition, self._find_cut)
 
     @cached_property
     def mixed(self) -> list["View"]:
