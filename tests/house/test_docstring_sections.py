@@ -36,9 +36,8 @@ METHODS = [
     if inspect.isfunction(value) or isinstance(value, classmethod | staticmethod)
 ]
 METRICS = [function for function in FUNCTIONS if "metrics" in function.__module__]
-# Public names that are no statistics, so that no paper has their formula: the library's
-# own objects and files, pictures of what other names compute, and functions that fit an
-# estimator, whose docstring has the source.
+# Public names without a source: objects and files of the library, pictures of values
+# that other functions compute, and short forms of estimators, which state the source.
 WITHOUT_SOURCE = {
     *("Federation", "Ledger", "Plan", "Policy", "Study", "plan", "simulate"),
     *("load", "save", "open_source", "partition_columns"),

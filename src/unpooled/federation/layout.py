@@ -246,7 +246,7 @@ class Layout:
         left : tuple of str
             The columns that stay as they are, before those that it makes.
         coded : iterable of str
-            The columns with categories among those that it makes.
+            Which of the columns that it makes hold categories.
         """
         if twice := sorted(set(left) & set(columns)):
             raise DataError(

@@ -668,6 +668,6 @@ def _are_names(columns: Any) -> bool:
 
 
 def _goes_with_others(request: Request) -> bool:
-    """Whether a step may come with others: of sums, whoever opens them."""
+    """Whether a step may share a message: sums may, whoever opens their totals."""
     summed = find_step(request.step).verb == "summed"
     return summed and not request.inbox and request.topology is None

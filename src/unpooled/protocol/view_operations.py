@@ -109,7 +109,7 @@ class Parts(_Operation):
     Attributes
     ----------
     choices : tuple of Choice
-        The columns of each part. They stand behind those that are in none.
+        Choose the columns of each part, which stand behind those of no part.
     rest : bool
         Whether columns in no part stay.
     """
@@ -141,10 +141,23 @@ class Parts(_Operation):
         others = [name for name in columns if self.rest and name not in set(read)]
         return (*others, *read), parts
 
+    def sizes(self, columns: Sequence[str], coded: Collection[str]) -> list[int]:
+        """Return how many columns each part has, and how many of no part are left."""
+        left, parts = self.of(columns, coded)
+        sizes = [len(part) for part in parts]
+        return [*sizes, len(left) - sum(sizes)]
+
     def as_json(self) -> dict[str, Any]:
         """Return the operation as it travels."""
         choices = [choice.as_json() for choice in self.choices]
         return {"operation": "parts", "choices": choices, "rest": self.rest}
+
+    @classmethod
+    def read(cls, record: Mapping[str, Any]) -> "Parts":
+        """Return the operation as it came; another form is an error."""
+        if type(record["rest"]) is not bool:
+            raise TypeError("parts")
+        return cls(tuple(map(Choice.read, record["choices"])), record["rest"])
 
 
 @final
@@ -251,8 +264,8 @@ class Derive(_Operation):
     adds : bool
         Whether the columns that it reads stay too.
     part : int
-        Of columns that `Parts` put into parts: the number of the part that it reads,
-        whose columns are then those that it makes. -1 where it reads no part.
+        Number of the part (see `Parts`) that it reads. The columns that it makes take
+        the place of the part's. -1 where it reads no part.
     """
 
     step: str
@@ -374,10 +387,7 @@ def operation_from_json(
     if kind == "complete":
         return Complete()
     if kind == "parts":
-        rest = record["rest"]
-        if type(rest) is not bool:
-            raise TypeError("parts")
-        return Parts(tuple(map(Choice.read, record["choices"])), rest)
+        return Parts.read(record)
     if kind != "derive":
         raise ValueError("operation")
     public = {

@@ -21,6 +21,7 @@ from unpooled.federation.planning.dry_run import (
 )
 from unpooled.federation.planning.plan import Plan
 from unpooled.models.files.model_record import record_of
+from unpooled.models.model_selection.cross_validation import CrossValidation
 from unpooled.party.following import StudyText
 from unpooled.party.party import Party
 from unpooled.protocol.message import decode
@@ -205,8 +206,7 @@ def read_announced(
     federation = Federation(dry, layout=layout, named=True, label=label)
     # A silo does not have the files of models to update, and a plan needs none.
     fitted = unfitted_steps(steps, label, read_models=False).fit(federation)
-    cv, scoring, n_blocks = read_evaluate(top, steps)
-    judges = cross_validation_of(steps, cv, scoring, n_blocks, partition=partition)
+    judges = _judges(top, steps, partition)
     if judges is not None:
         judges.fit(fitted.views_[n_on_all_rows(steps)], target_of(steps, label))
     lines = with_matching(federation, dry.lines)
@@ -262,8 +262,7 @@ def calls_of(text: str) -> StudyText:
             call = {"method": method, "class": step.model, "parameters": parameters}
             further.append((place, call | {"arguments": arguments}))
     columns = head.names("columns") if partition == "rows" else None
-    cv, scoring, n_blocks = read_evaluate(top, steps)
-    judges = cross_validation_of(steps, cv, scoring, n_blocks, partition=partition)
+    judges = _judges(top, steps, partition)
     if judges is not None:
         judged, target = record_of(judges, {}), target_of(steps, label)
         call = {"method": "fit", "class": judged["class"]}
@@ -284,6 +283,14 @@ def calls_of(text: str) -> StudyText:
         random_state=head.whole("random_state"),
         exclude=head.names("exclude") or (),
     )
+
+
+def _judges(
+    top: Section, steps: tuple[StudyStep, ...], partition: str
+) -> CrossValidation | None:
+    """Return the cross-validation that an announced study asks for, if it does."""
+    cv, scoring, n_blocks = read_evaluate(top, steps)
+    return cross_validation_of(steps, cv, scoring, n_blocks, partition=partition)
 
 
 def _dry_rounds(

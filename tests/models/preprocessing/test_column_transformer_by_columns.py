@@ -217,7 +217,7 @@ def test_columns_that_pass_stay_categories(rows):
 
 @pytest.mark.parametrize("follow", [False, True])
 def test_one_transform_follows_another(rows, follow):
-    """The second has columns that the first made, and those that it left."""
+    """The second reads columns that the first made, and columns that it left."""
     first = up.make_column_transformer(
         (up.OneHotEncoder(), ["blood"]), remainder="passthrough"
     )

@@ -32,7 +32,7 @@ from unpooled.models.base import (
 from unpooled.models.files.catalogue import estimator
 from unpooled.models.parameter_checks import check_choice
 from unpooled.protocol.step import disclosed, release
-from unpooled.protocol.view_operations import KINDS, Choice, Parts, operation_from_json
+from unpooled.protocol.view_operations import KINDS, Choice, Parts
 from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Exhibit
 from unpooled.results.formats import listed
@@ -54,11 +54,7 @@ def shown_parts(
     columns: Sequence[str], coded: Sequence[str], *, parts: Any, n_sizes: int
 ) -> dict[str, Any]:
     """Return how many columns of each part a silo has, which sizes of views follow."""
-    chosen = operation_from_json(parts, 0, {})
-    assert isinstance(chosen, Parts)
-    left, own = chosen.of(columns, coded)
-    sizes = [len(part) for part in own]
-    return {"sizes": np.array([*sizes, len(left) - sum(sizes)], float)}
+    return {"sizes": np.array(Parts.read(parts).sizes(columns, coded), float)}
 
 
 def make_column_selector(
@@ -453,9 +449,7 @@ def _planned_sizes(parts: Parts, layout: Layout) -> list[list[int]]:
     found, n_parts = list[list[int]](), len(parts.choices)
     for party, own in layout.columns_of.items():
         if layout.known_to in ("", party):
-            left, chosen = parts.of(own, layout.categorical)
-            sizes = [len(part) for part in chosen]
-            found.append([*sizes, len(left) - sum(sizes)])
+            found.append(parts.sizes(own, layout.categorical))
         else:
             # It is not known which columns another silo has.
             each = max(len(own) // (n_parts + 1), 1)

@@ -341,8 +341,8 @@ class Studies:
     def foresee_leverage(self, asked: AskedStep, lacking: Collection[str]) -> None:
         """Refuse a planned step for single rows, or few, whatever numbers are fitted.
 
-        Behind transforms that make other columns, those that stay as they are may be
-        reason enough: with more columns a row's leverage is larger.
+        Where transforms make other columns, the unchanged columns alone may be reason
+        enough: further columns never make a row's leverage smaller.
 
         Parameters
         ----------

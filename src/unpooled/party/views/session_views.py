@@ -20,11 +20,7 @@ from unpooled.protocol.message import digest
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.request import Request
 from unpooled.protocol.step import find_step
-from unpooled.protocol.view_operations import (
-    Parts,
-    operation_from_json,
-    split_address,
-)
+from unpooled.protocol.view_operations import Parts, split_address
 from unpooled.protocol.widened_columns import KEPT_AS, widened_columns
 
 
@@ -95,9 +91,7 @@ class SessionViews:
                 known = set(columns)
                 columns = tuple(name for name in record["columns"] if name in known)
             elif record["operation"] == "parts":
-                chosen = operation_from_json(record, 0, {})
-                assert isinstance(chosen, Parts)
-                columns, parts = chosen.of(columns, coded)
+                columns, parts = Parts.read(record).of(columns, coded)
             elif record["operation"] == "derive":
                 step, part = find_step(record["step"]), record.get("part", -1)
                 read = made = columns if part < 0 else parts[part]

@@ -630,11 +630,11 @@ class View:
 
     def _known(self, columns: tuple[str, ...], operation: Select) -> tuple[str, ...]:
         wanted = operation.columns
-        if self._partition == "columns":
+        by_columns = self._partition == "columns"
+        if by_columns:
             wanted = tuple(column for column in wanted if column in columns)
         known = set(wanted) <= set(columns)
         # On a column partition a silo may have no column of a part.
-        by_columns = self._partition == "columns"
         none = not wanted and not (by_columns and not operation.columns)
         if none or not known or len(set(wanted)) != len(wanted):
             raise LookupError("unknown_columns")
