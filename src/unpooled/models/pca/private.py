@@ -447,7 +447,8 @@ class _Passes:
         # The correction has noise of its own, of rank two, along that shift.
         C = _noisy_covariance(N, mean, totals)[1]
         edge, of_count = self.edge(share, row_norm), self.location.noise.count
-        shift = float(np.linalg.norm(totals["total"])) / N
+        # BLAS, which `norm` asks, adds in an order of its own on every machine.
+        shift = math.sqrt(float(np.add.reduce(totals["total"] ** 2))) / N
         rho = self.clipping.rho * share
         of_sums = deviation_of(local_private_shape, "total", rho, self.federation)
         of_sums *= row_norm / lattice_steps(p)
