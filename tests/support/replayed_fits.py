@@ -15,6 +15,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -27,15 +28,17 @@ from sklearn.pipeline import make_pipeline
 import unpooled as up
 from unpooled.coordinator.step_call import RoundRunner, StepCall
 from unpooled.data.heart_disease import load
-from unpooled.errors import UnpooledError
+from unpooled.errors import DataError, UnpooledError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.settled import Hint, checking, recording, unsettled
 from unpooled.models.base import fitted_names
+from unpooled.models.files.catalogue import estimators
 from unpooled.models.model_selection.cross_validation import CrossValidation
 from unpooled.models.model_selection.permutation_test import PermutationTest
 from unpooled.party.rules.policy import Policy
 from unpooled.protocol.following import Call
 from unpooled.protocol.request import view_arrays
+from ways import WAYS, Way
 
 # A program makes its federation, and runs on it.
 Program = Callable[[Federation], Any]
@@ -121,8 +124,16 @@ class _Runner(RoundRunner):
 
 def fitted_bits(model: Any) -> dict[str, bytes]:
     """The fitted numbers that metrics and transforms of a model would start from."""
-    values = {name: np.asarray(vars(model)[name]) for name in fitted_names(model)}
-    return {name: v.tobytes() for name, v in values.items() if v.dtype.kind in "fi"}
+    found: dict[str, bytes] = {}
+    for name in fitted_names(model):
+        value = vars(model)[name]
+        # One array for each column, where columns have different numbers of bins.
+        parts = value if isinstance(value, list | tuple) else [value]
+        for i, part in enumerate(parts):
+            if isinstance(part, np.ndarray | float | int):
+                if np.asarray(part).dtype.kind in "fi":
+                    found[f"{name}[{i}]"] = np.asarray(part).tobytes()
+    return found
 
 
 @final
@@ -203,6 +214,7 @@ def replayed(
 
 # --------------------------------------------------------------------- the programs
 
+PRIVATE = {"epsilon": 5.0, "delta": 1e-5, "row_norm": 500.0}
 SIGNS = ["thalach", "exang", "oldpeak"]
 Case = tuple[Callable[[], Federation], Program]
 
@@ -271,6 +283,27 @@ def _wide() -> Federation:
         frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(90)])
         silos[f"silo{k}"] = frame.assign(num=y.astype(float))
     return _simulated(silos, label="num")
+
+
+def _at(way: Way) -> Federation:
+    return way.silos(study="replayed", secure_sum="plain").federation
+
+
+def _way(name: str, way: Way) -> Program:
+    """Fit as `every_way` does; what a transform makes is fitted too."""
+
+    def program(federation: Any) -> None:
+        model = estimators()[name]()
+        model.set_params(**{**model.get_params(), **way.parameters})
+        view = way.view(federation)
+        model.fit(view, way.y)
+        if federation.partition == "rows":
+            federation.coordinator.fitted(model)
+            # Not all have a transform, and not all results of one are numbers.
+            with suppress(AttributeError, DataError):
+                up.PCA(1).fit(model.transform(view))
+
+    return program
 
 
 def _fit(model: Any, y: Any = None, then: Any = None) -> Program:
@@ -343,18 +376,14 @@ def cases() -> dict[str, Case]:
         "pca krylov": _fit(up.PCA(2, svd_solver="krylov"), then=scaler),
         "pca rank": _fit(up.PCA(3, rank=4), then=scaler),
         "pca bits": _fit(up.PCA(3, bits=8), then=scaler),
-        "pca private": _fit(
-            up.PCA(2, privacy={"epsilon": 5.0, "delta": 1e-5, "row_norm": 500.0})
-        ),
+        "pca private": _fit(up.PCA(2, privacy=PRIVATE)),
         "pca preconditioned": _fit(
-            up.PCA(
-                2,
-                privacy={
-                    **{"epsilon": 5.0, "delta": 1e-5, "row_norm": 500.0},
-                    "mechanism": "preconditioned",
-                },
-            )
+            up.PCA(2, privacy={**PRIVATE, "mechanism": "preconditioned"})
         ),
+        "pca private power": _fit(
+            up.PCA(2, privacy={**PRIVATE, "mechanism": "power"}, random_state=0)
+        ),
+        "scaler private": _fit(up.StandardScaler(privacy=PRIVATE), then=up.PCA(2)),
         "pca press": _fit(up.PCA("press", cv=2), then=scaler),
         "pca update": _updated,
         "kernel fourier": _fit(
@@ -448,6 +477,9 @@ def cases() -> dict[str, Case]:
             program = _fit(kind(2, solver=solver))
             name = f"columns {kind.__name__.lower()} {solver}"
             found[name] = lambda: _columns(2, None), program
+    for model, ways in WAYS.items():
+        for number, way in enumerate(ways):
+            found[f"{model}-{number}"] = partial(_at, way), _way(model, way)
     found["lda wide"] = _wide, _fit(LDA(2, shrinkage=0.3), "num", then=scaler)
     found["lda wide auto"] = _wide, _fit(LDA(2, shrinkage="auto"), "num", then=scaler)
     for name, how in {
@@ -484,7 +516,8 @@ def elsewhere(
     asked, answered = folder / "transcripts", folder / "differences"
     asked.write_bytes(pickle.dumps(dict(transcripts)))
     tests = Path(__file__).resolve().parents[1]
-    paths = [str(tests), *filter(None, [os.environ.get("PYTHONPATH")])]
+    paths = [str(tests), str(tests / "support")]
+    paths += filter(None, [os.environ.get("PYTHONPATH")])
     environment = {**os.environ, **machine, "PYTHONPATH": os.pathsep.join(paths)}
     command = [sys.executable, "-m", "support.replayed_fits", str(asked), str(answered)]
     done = subprocess.run(
