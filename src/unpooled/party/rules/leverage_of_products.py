@@ -138,7 +138,8 @@ class LeverageOfProducts:
             n_rows += rows_that_differ(view, own).tolist()
             n_rows += [int(n) for _, counts in view.groups for n in counts]
         if missing:
-            n_rows += sum(np.isnan(block.X).sum(axis=0) for block in view.blocks())
+            lacking = (np.isnan(block.X).sum(axis=0) for block in view.blocks())
+            n_rows += np.sum(list(lacking), axis=0).tolist()
         label = view.table.label
         if by_class and label is not None:
             n_rows += _few_of_label(step, view, label)
