@@ -72,7 +72,7 @@ class DryRun(RoundRunner):
         One for each step and view, for the silos' rules; with each, what its model
         needs of cells.
     numbers : dict of (str, str, str) to float
-        How many numbers each of them opens in all of its rounds.
+        How many numbers each of them opens at least: in its first round.
     lines : list of Release
         The ledger lines of all rounds.
     narrowed : bool
@@ -189,7 +189,8 @@ class DryRun(RoundRunner):
         self._opened_rounds.add(request, self._words(request, step, sizes))
         key = _key_of(request)
         opened = opened_by(step, request, sizes[self.parties[0]], self.parties, {})
-        self.numbers[key] = self.numbers.get(key, 0.0) + opened.numbers
+        # A search may end after its first round.
+        self.numbers.setdefault(key, opened.numbers)
         products = any(len(declared.letters) > 1 for declared in step.leaves.values())
         if key not in self._requested and not (self.narrowed and products):
             self._requested.add(key)
