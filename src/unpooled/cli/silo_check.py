@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from unpooled.cli.layout import part, table
+from unpooled.cli.table_style import part, table
 from unpooled.cli.terminal import printable
 from unpooled.data.ids import match_report
 from unpooled.data.table import Table
@@ -31,7 +31,7 @@ from unpooled.party.setup.silo_file import SiloFile
 from unpooled.party.views.view import View
 from unpooled.protocol.library_build import library_build
 from unpooled.protocol.view_operations import Select
-from unpooled.report.text.rules import value_text
+from unpooled.report.text.policies import value_text
 from unpooled.results.formats import counted
 from unpooled.secure.keys.roster import Roster
 from unpooled.secure.keys.spoken import spoken

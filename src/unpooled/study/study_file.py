@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar, final
 
-from unpooled.data.derived_columns import Expression
+from unpooled.data.expressions import Expression
 from unpooled.data.row_filter import FILTER_KEYS, filter_keys
 from unpooled.data.sources.database_address import anchored
 from unpooled.data.sources.file_format import FORMAT_KEYS, format_keys
