@@ -60,6 +60,28 @@ def test_codes_that_are_none_are_wrong_use(kit, source, entry):
     assert "give column=value" in run(*arguments, code=2)
 
 
+def test_init_renames_the_columns_of_a_file(kit, tmp_path):
+    source = tmp_path / "rows.csv"
+    source.write_text("ALTER,Größe (cm),KRANK\n63,170,1\n41,165,0\n", "utf-8")
+
+    run(
+        "silo", "init", "--kit", kit, "--source", source, "--label", "ill",
+        "--rename", "ALTER=age", "--rename", "Größe (cm)=height",
+        "--rename", "KRANK=ill",
+    )  # fmt: skip
+
+    table = SiloFile.from_file(kit / "local" / "silo.toml").table()
+    assert (table.columns, table.label) == (("age", "height"), "ill")
+    assert "height" in run("silo", "check", "--kit", kit, "--offline")
+
+
+@pytest.mark.parametrize("entry", ["ALTER", "ALTER=", "=age"])
+def test_names_that_are_none_are_wrong_use(kit, source, entry):
+    arguments = ("silo", "init", "--kit", kit, "--source", source, "--rename", entry)
+
+    assert "--rename" in run(*arguments, code=2)
+
+
 def test_init_twice_is_refused(kit, source):
     arguments = ("silo", "init", "--kit", kit, "--source", source)
     run(*arguments)
