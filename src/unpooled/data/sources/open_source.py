@@ -189,6 +189,33 @@ def open_source(
     return table
 
 
+def value_labels(
+    source: str, encoding: str | None = None, rename: Mapping[str, str] | None = None
+) -> dict[str, dict[str, str]]:
+    """Return what a file of SPSS, SAS or Stata says that its codes mean.
+
+    Parameters
+    ----------
+    source : str
+        Any path or address; other sources say nothing.
+    encoding, rename
+        As of `open_source`.
+
+    Returns
+    -------
+    dict of str to dict of str to str
+        By column, under the study's names, the label of each code. Nothing applies
+        them: silos may have other labels for a code.
+    """
+    path = Path(source).expanduser()
+    if "://" in source or path.suffix.lower() not in STATISTICS:
+        return {}
+    from unpooled.data.sources.statistics_files import StatisticsReader
+
+    found = StatisticsReader(path, encoding).value_labels()
+    return {(rename or {}).get(name, name): labels for name, labels in found.items()}
+
+
 def _roles(
     label: str | None,
     ids: str | None,
