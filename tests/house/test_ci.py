@@ -70,6 +70,7 @@ def test_the_federation_comes_last(ci):
         *FIRST,
         "test-shapes",
         "test-slow",
+        "images",
         "test-pythons",
         "experiments-quick",
         "test-federation",
