@@ -30,7 +30,7 @@ from unpooled.models.preprocessing.agreed_categories import (
 )
 from unpooled.models.preprocessing.category_groups import (
     CODES,
-    Groups,
+    CategoryGroups,
     code_arguments,
     grouped,
     groups_of_cells,
@@ -189,7 +189,7 @@ class CategoryEncoder(TransformerMixin, FederatedEstimator):
                 f"the plan has four for each column."
             )
 
-    def _find_categories(self, federation: Federation) -> list[Groups]:
+    def _find_categories(self, federation: Federation) -> list[CategoryGroups]:
         """Set the attributes that encoders have in common; return the groups."""
         self._check_frequency()
         found = agreed_categories(federation)
@@ -207,7 +207,7 @@ class CategoryEncoder(TransformerMixin, FederatedEstimator):
         ]
         return groups
 
-    def _groups(self, columns: Sequence[str] = ()) -> list[Groups]:
+    def _groups(self, columns: Sequence[str] = ()) -> list[CategoryGroups]:
         """Return the groups of each column's categories."""
         others = zip(self.n_other_.tolist(), self.n_missing_.tolist(), strict=True)
         every = zip(self.categories_, self.counts_, others, strict=True)
@@ -221,7 +221,7 @@ class CategoryEncoder(TransformerMixin, FederatedEstimator):
             for j, (names, counts, more) in enumerate(every)
         ]
 
-    def _code_arguments(self, groups: Sequence[Groups]) -> dict[str, Any]:
+    def _code_arguments(self, groups: Sequence[CategoryGroups]) -> dict[str, Any]:
         """Return the arguments `CODES`, by which steps encode cells."""
         codes = [
             np.array([category_code(name) for name in names], float)

@@ -16,7 +16,7 @@ from unpooled.arrays import Array, Float, Int
 from unpooled.federation.federation import Federation
 from unpooled.models.preprocessing.category_groups import (
     CODES,
-    Groups,
+    CategoryGroups,
     groups_of_cells,
 )
 from unpooled.models.preprocessing.encoder_results import (
@@ -178,7 +178,7 @@ class OrdinalEncoder(OneToOneFeatureMixin, CategoryEncoder):
         return ordinal(self._codes_of_rows(X), **arguments)
 
 
-def _numbers(groups: Groups) -> Float[Array, " g"]:
+def _numbers(groups: CategoryGroups) -> Float[Array, " g"]:
     """Return the number of each group, -1 for missing cells of their own group."""
     left = np.arange(len(groups.counts)) != groups.missing
     return np.where(left, np.cumsum(left) - 1.0, -1.0)
