@@ -5,7 +5,8 @@
                       and what the study says of itself, such as its purpose:
                       `unpooled.study.statement`
 [parties.<name>]      source, exclude, missing, plausible, where, unlabelled, block_mb,
-                      policy, and the source's separator, decimal, encoding or sheet;
+                      policy, and the source's separator, decimal, encoding,
+                      sheet or rename;
                       none over a consortium
 [policy]              rules of the parties that have none of their own
 [derived]             for each new column what it is made of: log_chol = "log(chol)"
@@ -70,8 +71,8 @@ class StudyParty:
         Its rules.
     block_mb : float or None
         Megabytes of rows that are in memory at a time.
-    format : mapping of str to str
-        How the source writes its cells: arguments of `open_source`.
+    format : mapping
+        How the source writes its cells and names: arguments of `open_source`.
     exclude : tuple of str
         Columns of this party's source that are not features.
     plausible : mapping of str to list of float
@@ -85,10 +86,10 @@ class StudyParty:
     missing: Mapping[str, list[float | str]]
     policy: Policy
     block_mb: float | int | None = None
-    format: Mapping[str, str] = field(default_factory=dict)
+    format: Mapping[str, Any] = field(default_factory=dict)
     exclude: tuple[str, ...] = ()
     plausible: Mapping[str, list[float]] = field(default_factory=dict)
-    rows: Mapping[str, str] = field(default_factory=dict)
+    rows: Mapping[str, Any] = field(default_factory=dict)
 
 
 @final
