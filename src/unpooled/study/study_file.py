@@ -3,7 +3,7 @@
 [study]               name, partition, columns or exclude, categorical, label, ids,
                       aligned, distinct, secure_sum, random_state, timeout, versions;
                       and what the study says of itself, such as its purpose:
-                      `unpooled.study.statement`
+                      `unpooled.report.statement`
 [parties.<name>]      source, exclude, missing, plausible, where, unlabelled, block_mb,
                       policy, and the source's separator, decimal, encoding,
                       sheet or rename;
@@ -34,7 +34,7 @@ from unpooled.models.model_selection.scoring import scorers
 from unpooled.party.rules.policy import Policy
 from unpooled.protocol.library_build import library_build
 from unpooled.protocol.shared_blocks import MOST_BLOCKS
-from unpooled.study.statement import HEADINGS, read_statement
+from unpooled.report.statement import HEADINGS, read_statement
 
 _TABLES = ("study", "parties", "policy", "derived", "steps", "evaluate", "outputs")
 _STUDY_KEYS = (
