@@ -20,7 +20,7 @@ from unpooled.data.columns import listing
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.settled import by_closeness, settled
-from unpooled.models.metrics.catalogue import METRICS
+from unpooled.models.metrics.metrics_by_name import METRICS
 from unpooled.protocol.step import Step, home_of
 from unpooled.protocol.view_operations import Rows
 from unpooled.results.citations import Citation, plain_citation

@@ -35,9 +35,9 @@ from unpooled.models.description import (
     by_silo,
     by_silo_and_class,
     column_quantiles,
+    describe_columns,
     frequent_names,
     own_classes,
-    own_columns,
 )
 from unpooled.models.description.class_comparison import ClassTable
 from unpooled.models.description.column_quantiles import (
@@ -526,7 +526,7 @@ class Describe(FederatedEstimator):
     )
     _steps = (
         *(local_names, frequent_names, by_silo, by_silo_and_class),
-        *(own_columns, own_classes),
+        *(describe_columns, own_classes),
     )
     groups_: list[str] = field(init=False)
     classes_: Shaped[Array, " c"] = field(init=False)
@@ -685,7 +685,7 @@ class Describe(FederatedEstimator):
         most = MOST_CATEGORIES + 2
         limits: dict[str, Any] = {"fewest": fewest, "least": least, "most": most}
         if self.by is None:
-            federation.keep(own_columns.own_description, **limits)
+            federation.keep(describe_columns.own_description, **limits)
             return
         check_label(federation, self.by)
         check_all_rows(federation, _OF_FOLDS)
@@ -701,7 +701,7 @@ class Describe(FederatedEstimator):
         lines, counts = [0] * len(self.columns_), np.zeros((0, 1, 1))
         if self.by is None:
             shown = disclosed_columns(
-                federation, own_columns.shown_description, kept_of=self.kept_
+                federation, describe_columns.shown_description, kept_of=self.kept_
             )
             table = {name: values[None] for name, values in shown.items()}
         else:

@@ -35,7 +35,7 @@ from unpooled.models.base import disclosed_columns
 from unpooled.models.description.by_silo import FEW, lines_of, values_of
 from unpooled.models.description.class_comparison import ClassTable
 from unpooled.models.description.column_quantiles import LEAST
-from unpooled.models.description.own_columns import (
+from unpooled.models.description.describe_columns import (
     DESCRIPTION,
     own_description,
     ranked,

@@ -64,7 +64,7 @@ from unpooled.models.discriminant.classes import (
 from unpooled.models.model_selection.scoring import last_step
 from unpooled.models.moments import MEAN, complete, pooled_mean, pooled_scatter
 from unpooled.models.parameter_checks import whole_number
-from unpooled.models.two_views.base import views_of
+from unpooled.models.two_views.two_views import views_of
 from unpooled.protocol.step import disclosed, public, release, summed
 from unpooled.results.exhibits import Column, Exhibit, Table
 from unpooled.results.fitted_attributes import ordinals

@@ -24,7 +24,7 @@ import scipy
 
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
-from unpooled.ledger.notebook import pandas_if_installed
+from unpooled.ledger.notebook_tables import pandas_if_installed
 from unpooled.linalg.generalized_eigen import solved
 from unpooled.linalg.settled import by_nearness, settled
 from unpooled.models.base import input_names
