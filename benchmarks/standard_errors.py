@@ -78,7 +78,7 @@ def table(cases: list[tuple[int, int, int]]) -> str:
             "or components for each of the five, weighted by its squared scores; "
             "the fit takes one such product of the columns. The second aim is not "
             "reached: of 100,000 x 50 the five products and the weighting of their "
-            "rows take almost as long as the fit, and the round adds its own time. Rows "
+            "rows take almost as long as the fit, and the round adds its own. Rows "
             "are divided among threads. Single precision would save about a third.",
             "",
         ]
