@@ -408,9 +408,6 @@ class OneHotEncoder(CategoryEncoder):
         if "n_made_" in vars(self):
             pairs = widened_columns("groups", names, self.n_made_.tolist())
             return np.array([name for name, _ in pairs], dtype=object)
-        n = len(self.categories_)
-        if len(names) != n:
-            raise ValueError(f"input_features has {len(names)} names; give {n}.")
         made = [
             f"{column}_{_RARE if label == '' else 'nan' if label is None else label}"
             for j, column in enumerate(names)
