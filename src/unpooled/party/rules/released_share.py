@@ -65,6 +65,7 @@ class OpenedNumbers:
         # Products over some blocks, by these and by column.
         self._of_parts: dict[Part, dict[str, float]] = {}
         self._questions: set[str] = set()
+        self._forms: set[str] = set()
         # The columns of the last round, numbers about each of them that are not yet in
         # `_of_column`, and the most that it has of one of them. The rounds of a fit are
         # about the same columns: to count 200,000 of them one by one in every round
@@ -83,6 +84,7 @@ class OpenedNumbers:
         if record["question"] in self._questions:
             return
         self._questions.add(record["question"])
+        self._forms.add(record.get("form", ""))
         if columns := tuple(columns):
             self._turn_to(columns)
             self._of_last += record["numbers"] / len(columns)
@@ -94,6 +96,10 @@ class OpenedNumbers:
             for column in columns:
                 more = record["numbers"] / len(columns)
                 own[column] = own.get(column, 0.0) + more
+
+    def has_form(self, form: str) -> bool:
+        """Whether a question of a form was answered: `record["form"]` of a round."""
+        return form in self._forms
 
     def share_of_parts(
         self,
