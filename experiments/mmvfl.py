@@ -20,8 +20,9 @@ import platform
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -172,11 +173,27 @@ def start(job: tuple) -> list:
 def starts(name: str, folder: Path, quick: bool, number: int) -> Iterator[list]:
     """Yield the mean accuracies by view and percentage of one start after another."""
     jobs = folds(name, folder, quick)
-    fresh = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(os.cpu_count(), fresh) as pool:
-        done = pool.map(start, [(*job, seed) for seed in range(number) for job in jobs])
+    each = [(*job, seed) for seed in range(number) for job in jobs]
+    with mapping(quick) as mapped:
+        done = iter(mapped(start, each))
         for _ in range(number):
             yield np.mean([next(done) for _ in jobs], axis=0).tolist()
+
+
+@contextmanager
+def mapping(quick: bool) -> Iterator[Callable]:
+    """Yield what maps a function over jobs: one process for each core.
+
+    A quick run has one job or two, and a process imports the library for longer than
+    such a job takes: they run here.
+    """
+    if quick:
+        yield map
+        return
+    # Fresh processes, which read how many threads the linear algebra may have.
+    fresh = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(os.cpu_count(), fresh) as pool:
+        yield pool.map
 
 
 def folds(name: str, folder: Path, quick: bool) -> list[tuple]:
@@ -194,10 +211,8 @@ def run(name: str, folder: Path, quick: bool) -> dict:
     views, _ = views_of(name, folder)
     jobs = folds(name, folder, quick)
     started = time.perf_counter()
-    # Fresh processes, which read how many threads the linear algebra may have.
-    fresh = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(os.cpu_count(), fresh) as pool:
-        done = list(pool.map(fold, jobs))
+    with mapping(quick) as mapped:
+        done = list(mapped(fold, jobs))
     best = {
         # The best beta for each fold, view and percentage; then the mean over folds.
         method: np.mean([np.max(one["scores"][method], axis=0) for one in done], axis=0)

@@ -17,7 +17,7 @@ from unpooled.arrays import Array
 from unpooled.errors import AggregationError, ReleaseRefusedError
 from unpooled.models.discriminant.classes import agreed_classes, names_of
 from unpooled.models.mmvfl import mmvfl
-from unpooled.models.pca import columns, krylov
+from unpooled.models.pca import krylov, pca_columns
 from unpooled.models.vertical_pca import projection
 from unpooled.party.memory.kept_arrays import Origins
 from unpooled.protocol.request import Request
@@ -147,9 +147,9 @@ def row_of(federation: up.Federation, person: int) -> Array:
     one = np.eye(N)[:, [person]]
     pca = federation.asked_by("pca")
     with federation.fitting():
-        pca.sum(columns.own_means)
-        pca.keep(columns.own_loadings, U=one, length=np.ones(1))
-        told = pca.collect(columns.shown_loadings, variance=np.ones(1))
+        pca.sum(pca_columns.own_means)
+        pca.keep(pca_columns.own_loadings, U=one, length=np.ones(1))
+        told = pca.collect(pca_columns.shown_loadings, variance=np.ones(1))
     own = [told[party] for party in federation.parties]
     return np.concatenate([part["components"][0] + part["mean"] for part in own])
 

@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pandas as pd
 import polars
+import pyreadstat
 import pytest
 
 import kit_folders
@@ -58,6 +59,50 @@ def test_codes_that_are_none_are_wrong_use(kit, source, entry):
     arguments = ("silo", "init", "--kit", kit, "--source", source, "--missing", entry)
 
     assert "give column=value" in run(*arguments, code=2)
+
+
+def test_init_renames_the_columns_of_a_file(kit, tmp_path):
+    source = tmp_path / "rows.csv"
+    source.write_text("ALTER,Größe (cm),KRANK\n63,170,1\n41,165,0\n", "utf-8")
+
+    run(
+        "silo", "init", "--kit", kit, "--source", source, "--label", "ill",
+        "--rename", "ALTER=age", "--rename", "Größe (cm)=height",
+        "--rename", "KRANK=ill",
+    )  # fmt: skip
+
+    table = SiloFile.from_file(kit / "local" / "silo.toml").table()
+    assert (table.columns, table.label) == (("age", "height"), "ill")
+    assert "height" in run("silo", "check", "--kit", kit, "--offline")
+
+
+@pytest.mark.parametrize("ending", ["sav", "dta"])
+def test_check_shows_what_the_file_says_that_codes_mean(kit, tmp_path, ending):
+    source = tmp_path / f"rows.{ending}"
+    frame = pd.DataFrame(
+        {"SEX": [1, 2, 2, 1], "age": [63, 41, 56, 57], "ill": [0, 1] * 2}
+    )
+    write = {"sav": pyreadstat.write_sav, "dta": pyreadstat.write_dta}[ending]
+    meant = {"SEX": {1: "female", 2: "male"}, "ill": {0: "well", 1: "ill\x1b[2J"}}
+    write(frame, source, variable_value_labels=meant)
+    run(
+        "silo", "init", "--kit", kit, "--source", source, "--label", "ill",
+        "--rename", "SEX=sex",
+    )  # fmt: skip
+
+    shown = run("silo", "check", "--kit", kit, "--offline")
+
+    assert "What the file says that codes mean" in shown
+    assert "sex: 1 = female and 2 = male" in shown
+    assert "ill: 0 = well" in shown
+    assert "\x1b" not in shown
+
+
+@pytest.mark.parametrize("entry", ["ALTER", "ALTER=", "=age"])
+def test_names_that_are_none_are_wrong_use(kit, source, entry):
+    arguments = ("silo", "init", "--kit", kit, "--source", source, "--rename", entry)
+
+    assert "--rename" in run(*arguments, code=2)
 
 
 def test_init_twice_is_refused(kit, source):

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 
 import unpooled as up
 from command_line import too_wide
-from unpooled.cli.progress import ProgressDisplay
+from unpooled.cli.progress_display import ProgressDisplay
 from unpooled.cli.results_tables import exhibits
 from unpooled.cli.tables import left_table, plan_table
 from unpooled.cli.terminal import printable, shape

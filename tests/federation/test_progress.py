@@ -48,9 +48,9 @@ def test_lines_where_nobody_looks_on(federation):
 
     lines = written.getvalue().splitlines()
     planned = up.plan(up.PCA(2), federation).rounds
-    assert f"PCA.fit: about {planned} rounds" in lines
+    assert f"PCA.fit: at most {planned} rounds" in lines
     # 12 s and more pass between two rounds.
-    assert any(line.startswith("PCA.fit: round 2 of about") for line in lines)
+    assert any(line.startswith("PCA.fit: round 2 of at most") for line in lines)
     assert any(line.startswith(f"PCA.fit: done after {planned} rou") for line in lines)
     assert lines[0].startswith("StandardScaler.fit")
 
@@ -73,15 +73,22 @@ def test_a_bar_is_for_those_who_look_on(federation, verbose, terminal, seconds, 
     assert ("PCA.fit" in written.getvalue()) is shown
 
 
-@pytest.mark.parametrize("found", [None, object()], ids=["without", "with"])
-def test_a_notebook_has_a_bar_only_with_widgets(federation, monkeypatch, found):
-    # Without them rich would show a warning at each step of the bar.
-    monkeypatch.setattr(progress, "find_spec", lambda name: found)
+@pytest.mark.parametrize(("seconds", "shown"), [(6.0, True), (1e-9, False)])
+def test_a_notebook_without_widgets_has_lines_of_long_calls(
+    federation, monkeypatch, seconds, shown
+):
+    # A bar of rich would show a warning at each of its steps.
+    monkeypatch.setattr(progress, "find_spec", lambda name: None)
+    monkeypatch.setattr(progress, "_bar", None)
+    said = []
+    monkeypatch.setattr(CallProgress, "_line", lambda self, text: said.append(text))
     console = Console(file=io.StringIO(), force_jupyter=True)
+    CallProgress(federation.coordinator, None, console, Clock(seconds))
 
-    CallProgress(federation.coordinator, None, console)
+    up.PCA(2).fit(federation)
 
-    assert bool(federation.coordinator.watchers) is (found is not None)
+    assert [text.partition(" after")[0] for text in said[-1:]] == ["done"] * shown
+    assert any(text.startswith("round 2: pca.") for text in said) is shown
 
 
 def test_a_fit_that_fails_ends_its_bar(federation):
@@ -114,6 +121,14 @@ def test_a_comparison_in_secret_is_announced_with_its_price(federation, monkeypa
     assert written.getvalue().count("in secret takes") == 1
 
 
+def test_a_bar_says_how_many_rounds_there_can_be(federation):
+    written = watched(federation, True, terminal=True, seconds=3.0)
+
+    up.PCA(2).fit(federation)
+
+    assert "3 of at most 3 rounds" in written.getvalue()
+
+
 def test_the_rehearsal_leaves_no_trace(federation):
     watched(federation, True, terminal=False)
     before = len(federation.ledger)
@@ -140,4 +155,4 @@ def test_a_study_shows_the_rounds_of_its_steps(tmp_path, capsys, verbose):
         assert (f"{name}.fit: done after" in shown) == verbose
     up.PCA(1).fit(study.federation(verbose=verbose).select(["age", "chol"]))
     again = capsys.readouterr().err
-    assert ("PCA.fit: about 3 rounds" in again) == verbose
+    assert ("PCA.fit: at most 3 rounds" in again) == verbose

@@ -6,11 +6,16 @@ one by columns, have a model of nearly every family.
 
 import contextlib
 
+import pandas as pd
+import pyreadstat
 import pytest
+from numpy.testing import assert_allclose
 
+import unpooled as up
 from integration.matrix import RULES
 from integration.rows import WRITERS
 from integration.terminal import unpooled
+from unpooled.data.heart_disease import load
 
 FEW = "n_components = 2"
 # Of heart disease by rows, and of complete columns about the same people.
@@ -84,3 +89,60 @@ def test_every_command_ends_well(consortium, study):
     models = [path.stem.partition("-")[2] for path in (folder / "models").iterdir()]
     steps = STUDIES[study.stem.removeprefix("ends-")]
     assert sorted(models) == sorted(model.lower() for model in steps)
+
+
+def kept_files(silo, folder):
+    """A silo's rows as its statistics program keeps them; return keys of its file."""
+    frame = load()[silo].to_pandas().astype(float)
+    if silo == "cleveland":
+        path = folder / "rows.sav"
+        # A code that the file declares missing.
+        pyreadstat.write_sav(
+            frame.assign(chol=frame["chol"].replace(0.0, 999.0)),
+            path,
+            missing_ranges={"chol": [999]},
+            variable_value_labels={"sex": {0: "female", 1: "male"}},
+        )
+        return path, ""
+    if silo == "hungary":
+        path = folder / "rows.xpt"
+        pyreadstat.write_xport(frame.rename(columns=str.upper), path)
+        names = ", ".join(f'{name.upper()} = "{name}"' for name in frame)
+        return path, f"missing = {{ chol = [0] }}\nrename = {{ {names} }}\n"
+    path = folder / "rows.xlsx"
+    with pd.ExcelWriter(path) as book:
+        cells = frame.astype(object)
+        cells.loc[frame["chol"] == 0.0, "chol"] = "n/d"
+        cells.to_excel(book, sheet_name="patients", index=False)
+        pd.DataFrame({"code": [0], "meaning": ["well"]}).to_excel(
+            book, sheet_name="codes", index=False
+        )
+    return path, 'sheet = "patients"\nmissing = { chol = ["n/d"] }\n'
+
+
+def test_silos_with_files_of_statistics_programs(consortium):
+    path = consortium.folder / "kept.toml"
+    path.write_text(
+        '[study]\nname = "kept"\nlabel = "num"\ntimeout = 60\n'
+        + "".join(f"[parties.{silo}]\n" for silo in consortium.silos)
+        + '[[steps]]\nmodel = "SimpleImputer"\n'
+    )
+    with contextlib.ExitStack() as changes:
+        for silo in consortium.silos:
+            source, keys = kept_files(silo, consortium.kit(silo) / "local")
+            own = (
+                f'[silo]\nname = "{silo}"\nsource = "{source}"\nlabel = "num"\n'
+                f'{keys}audit = "../state/kept.sqlite"\n'
+            )
+            changes.enter_context(consortium.changed(silo, "silo.toml", own))
+            checked = ends_well("silo", "check", "--kit", consortium.kit(silo))
+            assert ("1 = male" in checked) == (silo == "cleveland")
+        kit = "--kit", consortium.coordinator
+        ends_well("plan", path, *kit)
+        ends_well("run", path, *kit, "--quiet")
+
+    pipeline = up.load(path.parent / "runs" / "kept" / "pipeline.unpooled")
+    pooled = pd.concat([load()[silo].to_pandas() for silo in consortium.silos])
+    wanted = pooled.assign(chol=pooled["chol"].where(pooled["chol"] != 0.0))
+    names = list(pipeline.feature_names_in_)
+    assert_allclose(pipeline[-1].statistics_, wanted[names].mean(), rtol=1e-11)

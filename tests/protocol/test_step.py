@@ -344,8 +344,9 @@ NO_PAIRS = {
         *("cca.local_products", "cca.local_residuals"),
     },
     "the fitted model of a silo, which its policy discloses": {
-        *("base.shown_structure", "columns.shown_loadings", "gossip.gossip_shown"),
-        *("own_columns.shown_coordinates", "quantiles.shown_quantiles"),
+        *("two_views.shown_structure", "pca_columns.shown_loadings"),
+        "gossip.gossip_shown",
+        *("correspondence_columns.shown_coordinates", "quantiles.shown_quantiles"),
         "own_classes.shown_by_class",
         "kernel_pca.shown_map",
         *("merged_directions.neighbour_history", "merged_directions.shown_loadings"),

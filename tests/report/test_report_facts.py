@@ -63,9 +63,10 @@ def test_totals_taken_twice_are_told_as_differences():
 
     (one,) = [x for x in could_learn(facts_of([], federation)) if "Differences" in x]
 
-    # Once for all steps of the model.
-    steps = "pca.local_scatter, pca.local_squares and pca.local_total"
-    assert f"({steps}, 2 times each, of “Principal component analysis" in one
+    # Together for all steps of the model, whose title is said once.
+    assert one.count("Principal component analysis") == 1
+    assert "pca.local_scatter (2 times), pca.local_squares (2 times) and pca." in one
+    assert one.index("is itself a total over all 4 silos") < one.index("pca.local")
 
 
 def test_a_model_of_another_federation_is_refused():

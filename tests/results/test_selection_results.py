@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 import unpooled as up
 from unpooled.results.formats import number
@@ -29,7 +30,10 @@ def shown(fitted):
 
 def test_weights_are_told_where_they_were_asked_for(fitted):
     model, _ = fitted
-    settled, kept = shown(fitted).values()
+    classes, settled, kept = shown(fitted).values()
+    assert classes.tables[0].column("people") == [30, 30, 30]
+    assert "would be right for 33.3 %" in classes.text
+    assert "tol" not in settled.text
     assert "not requested from the silos" in kept.text
     assert kept.tables == []
     whole, few = settled.tables
@@ -47,3 +51,13 @@ def test_weights_are_told_where_they_were_asked_for(fitted):
     values = sorted((w for own in weights.values() for w in own), reverse=True)
     assert [row[2] for row in counting.tables[0].rows] == values
     assert counting.picture is not None
+
+
+def test_a_search_that_was_cut_short_says_so(fitted):
+    _, people = fitted
+    with pytest.warns(ConvergenceWarning):
+        model = up.MMVFL(beta=2.0, tol=1e-9, max_iter=3).fit(people, y="kind")
+
+    settled = shown((model, people))["Convergence"]
+    assert "still fell by more than tol = 1e-09" in settled.text
+    assert "larger max_iter" in settled.text

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from unpooled.cli.coordinator_studies import app as studies_commands
 from unpooled.cli.desks import desk
 from unpooled.cli.provisioning import health, provision, prune, serve
 from unpooled.cli.registration import (
@@ -30,11 +31,10 @@ from unpooled.cli.registration import (
 )
 from unpooled.cli.silo import app as silo_commands
 from unpooled.cli.silo_keys import roster_app
-from unpooled.cli.studies import app as studies_commands
 from unpooled.cli.terminal import complain, console, say
 
 if TYPE_CHECKING:
-    from unpooled.cli.progress import ProgressDisplay
+    from unpooled.cli.progress_display import ProgressDisplay
     from unpooled.study import Run, Study
 
 app = group("unpooled", "Statistics across organisations that may not share rows.")
@@ -267,7 +267,7 @@ def _execute(
     quiet: bool,
 ) -> None:
     """Run or resume a study, with a progress bar, and show the results."""
-    from unpooled.cli.progress import ProgressDisplay
+    from unpooled.cli.progress_display import ProgressDisplay
     from unpooled.cli.results_tables import show_run
 
     window, seconds = console(), 0.0 if wait is None else duration("--wait", wait)

@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.text import Text
 
 from unpooled.arrays import Array, Float
-from unpooled.cli.layout import part, table
-from unpooled.cli.progress import ProgressDisplay
+from unpooled.cli.progress_display import ProgressDisplay
 from unpooled.cli.results_tables import exhibits
+from unpooled.cli.table_style import part, table
 from unpooled.cli.tables import left_table
 from unpooled.cli.terminal import printable
 from unpooled.data import heart_disease
@@ -27,7 +27,7 @@ from unpooled.models.preprocessing.imputer import SimpleImputer
 from unpooled.models.preprocessing.scaler import StandardScaler
 from unpooled.party.rules.policy import Policy
 from unpooled.report.html import report
-from unpooled.report.text.rules import DESCRIPTIONS, value_text
+from unpooled.report.text.policies import DESCRIPTIONS, value_text
 from unpooled.results.formats import byte_size, counted
 
 _PLACES = {

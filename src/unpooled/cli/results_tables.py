@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, final
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.text import Text
 
-from unpooled.cli.layout import part, table
+from unpooled.cli.table_style import part, table
 from unpooled.cli.tables import PROTECTION, left_table
 from unpooled.cli.terminal import printable
 from unpooled.protocol.privacy_cost import spent

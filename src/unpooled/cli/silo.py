@@ -74,6 +74,14 @@ Encoding = Annotated[
 Sheet = Annotated[
     str | None, typer.Option("--sheet", help="Of an Excel workbook with several.")
 ]
+Rename = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--rename",
+        help="A column that the file names otherwise than studies do: ILL=ill",
+        metavar="F=S",
+    ),
+]
 PolicyFile = Annotated[
     Path | None,
     file_option("--policy", help="A policy to copy, in place of the default."),
@@ -108,6 +116,7 @@ def init(
     decimal: Decimal = None,
     encoding: Encoding = None,
     sheet: Sheet = None,
+    rename: Rename = None,
     policy: PolicyFile = None,
     approve_each_study: EachStudy = False,
     same_people: SamePeople = False,
@@ -134,6 +143,7 @@ def init(
         "decimal": decimal,
         "encoding": encoding,
         "sheet": sheet,
+        "rename": _renamed(rename or []) or None,
     }
     public = init_silo(
         kit / "local",
@@ -272,6 +282,19 @@ def _listed(text: str | None) -> list[str] | None:
     if text is None:
         return None
     return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _renamed(entries: list[str]) -> dict[str, str]:
+    names: dict[str, str] = {}
+    for entry in entries:
+        own, _, new = entry.rpartition("=")
+        if not (own and new.strip()):
+            raise typer.BadParameter(
+                f"--rename {entry}: give the file's name = the study's, such as "
+                f"ILL=ill."
+            )
+        names[own] = new
+    return names
 
 
 def _codes(entries: list[str]) -> dict[str, list[float | str]]:

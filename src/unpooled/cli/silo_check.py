@@ -12,9 +12,10 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from unpooled.cli.layout import part, table
+from unpooled.cli.table_style import part, table
 from unpooled.cli.terminal import printable
 from unpooled.data.ids import match_report
+from unpooled.data.sources.open_source import value_labels
 from unpooled.data.table import Table
 from unpooled.linalg.leverage import Leverage, largest_leverage
 from unpooled.party.rules.leverage import NOTEWORTHY
@@ -31,8 +32,8 @@ from unpooled.party.setup.silo_file import SiloFile
 from unpooled.party.views.view import View
 from unpooled.protocol.library_build import library_build
 from unpooled.protocol.view_operations import Select
-from unpooled.report.text.rules import value_text
-from unpooled.results.formats import counted
+from unpooled.report.text.policies import value_text
+from unpooled.results.formats import counted, listed
 from unpooled.secure.keys.roster import Roster
 from unpooled.secure.keys.spoken import spoken
 
@@ -60,6 +61,7 @@ def show_silo(console: Console, silo: SiloFile) -> None:
     if rows.label is not None:
         console.print(Text(f"Label {printable(rows.label)}: {_classes(classes)}"))
     label = [] if rows.label is None else [rows.label]
+    _show_codes(console, silo, [*rows.columns, *label])
     unusable = list(unusable_cells(View(rows, []), [*rows.columns, *label]))
     _show_cells(console, rows, unusable)
     _show_repeated(console, rows)
@@ -127,6 +129,25 @@ def _chosen(silo: SiloFile, rows: Table) -> str:
         return ""
     keys = ", ".join(f'{key} = "{printable(text)}"' for key, text in silo.rows.items())
     return f", of {rows.n_source_rows:,} there ({keys})"
+
+
+def _show_codes(console: Console, silo: SiloFile, names: list[str]) -> None:
+    """Show what codes mean, where the silo's file says so."""
+    form = {key: silo.format.get(key) for key in ("encoding", "rename")}
+    labels = value_labels(silo.source, **form)
+    lines = [
+        f"{name}: " + listed([f"{code} = {text}" for code, text in meant.items()])
+        for name in names
+        if 0 < len(meant := labels.get(name, {})) <= _MOST_CLASSES
+    ]
+    if lines:
+        part(
+            console,
+            "What the file says that codes mean",
+            "Studies read the codes: compare with the other silos that theirs mean the "
+            "same.",
+            Text("\n".join(map(printable, lines[:_MOST_LINES]))),
+        )
 
 
 def _show_cells(console: Console, rows: Table, found: list[Cells]) -> None:

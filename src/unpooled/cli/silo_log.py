@@ -6,7 +6,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from unpooled.cli.layout import part, table
+from unpooled.cli.table_style import part, table
 from unpooled.cli.tables import plan_table
 from unpooled.cli.terminal import printable, shape
 from unpooled.desk.account import budget, refusals_left

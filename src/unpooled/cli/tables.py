@@ -9,7 +9,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
-from unpooled.cli.layout import part, table
+from unpooled.cli.table_style import part, table
 from unpooled.cli.terminal import printable, shape
 from unpooled.data.columns import listing
 from unpooled.federation.planning.plan import Plan

@@ -11,7 +11,7 @@ from unpooled.party.memory.audit_state import AuditState
 from unpooled.party.memory.hash_chain import now
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.released_share import BEFORE_COUNTED
-from unpooled.report.text.rules import DESCRIPTIONS, loosened, value_text
+from unpooled.report.text.policies import DESCRIPTIONS, loosened, value_text
 from unpooled.results.exhibits import Column, Table
 from unpooled.results.formats import counted, listed, minute, plain_number
 

@@ -21,7 +21,7 @@ from unpooled.party.memory.audit_state import AuditState
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.released_share import pooled_rows
 from unpooled.report.facts import Facts, declaration
-from unpooled.report.text.rules import DESCRIPTIONS, value_text
+from unpooled.report.text.policies import DESCRIPTIONS, value_text
 from unpooled.report.text.what_follows import paired_columns
 from unpooled.report.text.wording import meaning, per_person
 from unpooled.results.exhibits import Picture

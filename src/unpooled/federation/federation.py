@@ -24,7 +24,7 @@ from unpooled.federation.calls import call_of
 from unpooled.federation.layout import Layout
 from unpooled.federation.splits import checked_seed, fold_rows, split_rows
 from unpooled.ledger import Ledger
-from unpooled.ledger.notebook import html_table
+from unpooled.ledger.notebook_tables import html_table
 from unpooled.protocol.request import Veiled
 from unpooled.protocol.step import Step, named_for
 from unpooled.protocol.topology import Graph, graph_of

@@ -104,7 +104,7 @@ def simulate(
         Whether the calls of all estimators on this federation show their rounds, on
         standard error: True in any case, and False never. By default a bar is shown in
         a terminal, or a notebook that has ipywidgets, for calls of more than two
-        seconds.
+        seconds; in another notebook a line every ten seconds.
     distinct : bool, default False
         Whether two silos with the same rows, in whatever order, are an error. Digests
         of their rows are compared in this process, under a key that is drawn for it.

@@ -1,7 +1,8 @@
 """The progress of a call in Python: a bar where a person looks on, or lines.
 
     simulate(..., verbose=None)   a bar in a terminal, or in a notebook that has
-                                  ipywidgets, after two seconds
+                                  ipywidgets, after two seconds; in another notebook a
+                                  line every ten seconds
     simulate(..., verbose=True)   a bar there, lines elsewhere, and the rounds to come
     simulate(..., verbose=False)  nothing
 
@@ -66,7 +67,8 @@ class CallProgress:
         self._bar: Progress | None = None
         self._title, self._total = "", 0
         self._rounds, self._began, self._said = set[int](), 0.0, 0.0
-        if verbose or (verbose is None and self._looked_at):
+        looked_at = self._looked_at or self._console.is_jupyter
+        if verbose or (verbose is None and looked_at):
             coordinator.watchers.append(self.watch)
             coordinator.listeners.append(self.heard)
 
@@ -104,14 +106,20 @@ class CallProgress:
         if self._looked_at:
             if self._bar is None and (self._verbose or now - self._began > _PATIENCE):
                 self._bar = _bar(self._console)
-                self._bar.add_task(self._title, total=self._total or None, step="")
+                self._bar.add_task(
+                    self._title, total=self._total or None, step="", rounds=""
+                )
                 self._bar.start()
             if self._bar is not None:
+                # A plan has the most rounds that there can be.
+                of = f" of at most {self._total}" if self._total else ""
+                rounds = f"{len(self._rounds)}{of} rounds"
                 fields: dict[str, Any] = {"completed": len(self._rounds), "step": step}
+                fields["rounds"] = rounds
                 self._bar.update(self._bar.task_ids[0], **fields)
         elif now - self._said >= _BETWEEN_LINES:
             self._said = now
-            of = f" of about {self._total}" if self._total else ""
+            of = f" of at most {self._total}" if self._total else ""
             self._line(f"round {len(self._rounds)}{of}: {step}")
 
     def _announce(
@@ -135,14 +143,17 @@ class CallProgress:
         if method == "fit" and (sentence := slow(federation, seconds)):
             self._line(sentence)
         elif self._verbose and self._total and not self._looked_at:
-            self._line(f"about {self._total} rounds")
+            self._line(f"at most {self._total} rounds")
 
     def _end(self, how: str) -> None:
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
-        elif self._verbose and self._rounds and not self._looked_at:
+        elif self._rounds and not self._looked_at:
             seconds = self._clock() - self._began
+            # Unasked, only after lines that wait for their end.
+            if not self._verbose and self._said == self._began:
+                return
             self._line(f"{how} after {len(self._rounds)} rounds, {seconds:.1f} s")
 
     def _line(self, text: str) -> None:
@@ -168,7 +179,7 @@ def _bar(console: "Console") -> "Progress":
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=20, complete_style="cyan", finished_style="green"),
-        TextColumn("{task.completed} rounds"),
+        TextColumn("{task.fields[rounds]}"),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
         TextColumn("{task.fields[step]}", style="dim"),

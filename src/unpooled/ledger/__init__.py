@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, final, overload
 from unpooled.errors import StudyError
 from unpooled.ledger.json_text import from_json
 from unpooled.ledger.lines import VISIBILITIES, Release, Seal, canonical, changed
-from unpooled.ledger.notebook import data_frame, html_table
+from unpooled.ledger.notebook_tables import data_frame, html_table
 from unpooled.ledger.rounds import equal_rounds, round_numbers
 
 if TYPE_CHECKING:

@@ -56,10 +56,14 @@ LIBRARY = "unpooled.models."
 # Modules that moved: their steps keep the names that ledgers, audit logs and policies
 # have for them.
 _FORMER = {
+    f"{LIBRARY}correspondence.correspondence_columns": "own_columns",
+    f"{LIBRARY}description.describe_columns": "own_columns",
     f"{LIBRARY}generalized_eigen.generalized_eigen": "eigenproblem",
     f"{LIBRARY}generalized_eigen.matrix_pairs": "pairs",
+    f"{LIBRARY}kernel_pca.kernel_pca_columns": "columns",
+    f"{LIBRARY}pca.pca_columns": "columns",
     f"{LIBRARY}row_space": "span",
-    f"{LIBRARY}two_views.base": "twoviews",
+    f"{LIBRARY}two_views.two_views": "twoviews",
 }
 _READABLE = "X, cells, coded, columns, dictionary, inbox, kept, party, sums, y"
 

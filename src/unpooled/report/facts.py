@@ -106,9 +106,11 @@ class Facts:
         """N, the total sample size, where a fitted model has it."""
         counts = [0]
         for _, model in self.models:
+            # Not `getattr`: it would request what the silos keep.
+            known = vars(model)
             for name in ("n_samples_", "n_samples_seen_"):
-                # Not `getattr`: it would request what the silos keep.
-                counts.append(int(np.max(vars(model).get(name, 0))))
+                counts.append(int(np.max(known.get(name, 0))))
+            counts.append(int(np.sum(known.get("class_count_", 0))))
         return max(counts) or None
 
     @property

@@ -26,7 +26,7 @@ from unpooled.report.text.cautions import cautions
 from unpooled.report.text.costs_and_signatures import costs, seals, silos
 from unpooled.report.text.methods import methods
 from unpooled.report.text.people import people_answer
-from unpooled.report.text.rules import rules_table
+from unpooled.report.text.policies import rules_table
 from unpooled.report.text.what_follows import could_learn, could_not_learn
 from unpooled.report.text.wording import (
     shown_as_they_are,

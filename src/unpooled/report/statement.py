@@ -1,8 +1,20 @@
-"""A study's statement for data protection: purpose, controllers, and so on."""
+"""A study's statement for data protection: keys of [study], all optional.
+
+[study]
+purpose = "Which risk factors vary together?"
+controllers = ["University Hospital A", "Hospital B"]
+contact = "dpo@hospital-a.example"
+legal_basis = "Art. 9(2)(j) GDPR; approval 2026-123 of the ethics committee"
+retention = "Models and ledger for ten years; nothing else is kept"
+
+They are part of the text that is announced to silos, and are printed in the report. The
+library does nothing with them.
+"""
 
 from collections.abc import Mapping
 from typing import Any
 
+from unpooled.data.toml import Section
 from unpooled.errors import DataError
 
 # Keys of [study] and parameters of `unpooled.report`, with the words that are printed.
@@ -41,3 +53,26 @@ def statement_of(given: Mapping[str, Any]) -> dict[str, str]:
             raise DataError(f"{key}={value!r} must be {wanted}.")
         found[heading] = "; ".join(" ".join(text.split()) for text in texts)
     return found
+
+
+def read_statement(head: Section) -> dict[str, str]:
+    """Return the statement of a study by heading; what is not given is left out.
+
+    Parameters
+    ----------
+    head : Section
+        The table [study].
+
+    Raises
+    ------
+    StudyError
+        When a value is not a text, or `controllers` neither a text nor a list of texts.
+    """
+    return statement_of(
+        {
+            key: head.names(key)
+            if key == "controllers" and isinstance(head.content.get(key), list)
+            else head.text(key)
+            for key in HEADINGS
+        }
+    )

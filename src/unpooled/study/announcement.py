@@ -26,12 +26,12 @@ from unpooled.models.model_selection.cross_validation import CrossValidation
 from unpooled.party.following import StudyText
 from unpooled.party.party import Party
 from unpooled.protocol.message import decode
+from unpooled.report.statement import read_statement
 from unpooled.results.formats import listed
 from unpooled.secure.keys.roster import Roster
 from unpooled.study.evaluation import cross_validation_of
 from unpooled.study.further_results import further_calls
 from unpooled.study.pipeline import unfitted_steps
-from unpooled.study.statement import read_statement
 from unpooled.study.study_file import (
     StudyStep,
     n_on_all_rows,

@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unpooled.data.toml import Section, read_text
+from unpooled.report.statement import read_statement
 from unpooled.study.evaluation import Evaluation
 from unpooled.study.model_updates import rows_before
 from unpooled.study.run_folder import RunFolder
-from unpooled.study.statement import read_statement
 
 if TYPE_CHECKING:
     from unpooled.report.facts import Facts

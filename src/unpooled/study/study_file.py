@@ -3,9 +3,10 @@
 [study]               name, partition, columns or exclude, categorical, label, ids,
                       aligned, distinct, secure_sum, random_state, timeout, versions;
                       and what the study says of itself, such as its purpose:
-                      `unpooled.study.statement`
+                      `unpooled.report.statement`
 [parties.<name>]      source, exclude, missing, plausible, where, unlabelled, block_mb,
-                      policy, and the source's separator, decimal, encoding or sheet;
+                      policy, and the source's separator, decimal, encoding,
+                      sheet or rename;
                       none over a consortium
 [policy]              rules of the parties that have none of their own
 [derived]             for each new column what it is made of: log_chol = "log(chol)"
@@ -20,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar, final
 
-from unpooled.data.derived_columns import Expression
+from unpooled.data.expressions import Expression
 from unpooled.data.row_filter import FILTER_KEYS, filter_keys
 from unpooled.data.sources.database_address import anchored
 from unpooled.data.sources.file_format import FORMAT_KEYS, format_keys
@@ -33,7 +34,7 @@ from unpooled.models.model_selection.scoring import scorers
 from unpooled.party.rules.policy import Policy
 from unpooled.protocol.library_build import library_build
 from unpooled.protocol.shared_blocks import MOST_BLOCKS
-from unpooled.study.statement import HEADINGS, read_statement
+from unpooled.report.statement import HEADINGS, read_statement
 
 _TABLES = ("study", "parties", "policy", "derived", "steps", "evaluate", "outputs")
 _STUDY_KEYS = (
@@ -70,8 +71,8 @@ class StudyParty:
         Its rules.
     block_mb : float or None
         Megabytes of rows that are in memory at a time.
-    format : mapping of str to str
-        How the source writes its cells: arguments of `open_source`.
+    format : mapping
+        How the source writes its cells and names: arguments of `open_source`.
     exclude : tuple of str
         Columns of this party's source that are not features.
     plausible : mapping of str to list of float
@@ -85,10 +86,10 @@ class StudyParty:
     missing: Mapping[str, list[float | str]]
     policy: Policy
     block_mb: float | int | None = None
-    format: Mapping[str, str] = field(default_factory=dict)
+    format: Mapping[str, Any] = field(default_factory=dict)
     exclude: tuple[str, ...] = ()
     plausible: Mapping[str, list[float]] = field(default_factory=dict)
-    rows: Mapping[str, str] = field(default_factory=dict)
+    rows: Mapping[str, Any] = field(default_factory=dict)
 
 
 @final

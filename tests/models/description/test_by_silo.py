@@ -15,7 +15,7 @@ from unpooled.data import heart_disease
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.linalg.small_cells import is_unsafe, withheld_silos
 from unpooled.models.description import by_silo
-from unpooled.models.description.shown_table import ShownTable, TableTotals
+from unpooled.models.description.shown_table import CODES, ShownTable, TableTotals
 from unpooled.study import Study
 from unpooled.testing import check_step
 
@@ -362,7 +362,7 @@ def printed(tables, v, classes=None):
         [] if classes is None else [pooled[classes == k] for k in np.unique(classes)]
     )
     groups = [*parts, pooled]
-    cells: np.ndarray = np.zeros((len(groups), 1, by_silo.CODES + 1))
+    cells: np.ndarray = np.zeros((len(groups), 1, CODES + 1))
     for g, x in enumerate(groups):
         for k in range(v):
             cells[g, 0, k] = (x == k).sum()

@@ -447,10 +447,42 @@ def test_as_many_names_as_are_described(n_names):
     assert model.categories_ == [sorted(f"name {k}" for k in range(n_names))]
     assert (model.category_counts_[0, 0, :n_names] == 12).all()
     assert model.category_counts_[0, 0, n_names] == len(rare)
-    if rare:
-        more = pd.DataFrame({"name": [f"name {k % 65}" for k in range(650)], "x": 0.0})
-        with pytest.raises(DataError, match="65 categories that at least 5 rows have"):
-            up.describe(silos(more, label=None, categorical=["name"]), per_silo=True)
+
+
+@pytest.mark.slow
+def test_more_names_than_are_described_are_refused():
+    more = pd.DataFrame({"name": [f"name {k % 1001}" for k in range(10010)], "x": 0.0})
+    with pytest.raises(DataError, match="1,001 categories that at least 5 rows have"):
+        up.describe(silos(more, label=None, categorical=["name"]), quartiles=False)
+
+
+@pytest.mark.parametrize("per_silo", [True, "classes"])
+def test_two_hundred_names_silo_by_silo(per_silo):
+    """Each silo has at least five rows of each name in each class."""
+    n = 200 * 2 * 5 * 3
+    frame = pd.DataFrame({"code": [f"code {k % 200:03}" for k in range(n)]})
+    frame["kind"] = np.arange(n) // 200 % 2
+    frame["x"] = np.random.default_rng(6).normal(size=n)
+    parts = {name: frame.iloc[i * n // 3 :][: n // 3] for i, name in enumerate("abc")}
+    federation = up.simulate(
+        parts,
+        label="kind",
+        categorical=["code"],
+        policy={"allow_disclosed": True, "max_released_share": 3.0},
+    )
+
+    model = up.describe(federation, per_silo=per_silo, quartiles=False)
+
+    names = sorted(frame.code.unique())
+    assert model.categories_ == [names]
+    for i, own in enumerate(parts.values()):
+        if per_silo is True:
+            wanted = own.code.value_counts()[names]
+            found = model.silo_category_counts_[i, 0, :200]
+        else:
+            wanted = pd.crosstab(own.kind, own.code)[names]
+            found = model.silo_class_category_counts_[i, :2, 0, :200]
+        assert (found == wanted.to_numpy()).all()
 
 
 @pytest.mark.parametrize("follow", [False, True])

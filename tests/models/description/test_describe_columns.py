@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 from typer.testing import CliRunner
 
 import unpooled as up
+from federations import federation_of
 from unpooled.cli import app
 from unpooled.errors import DataError, ReleaseRefusedError
 
@@ -27,10 +28,6 @@ def parts():
     columns = {"bank": "ab", "shop": "cd", "tax": "ef"}
     whole = pd.DataFrame(rows, columns=list("abcdef"))
     return {name: whole[list(own)] for name, own in columns.items()}
-
-
-def federation_of(parts, **options):
-    return up.simulate(parts, partition="columns", aligned=True, **options)
 
 
 @pytest.mark.parametrize("follow", [False, True])
@@ -98,6 +95,39 @@ def test_columns_of_text_are_counted_for_the_silo_alone(parts, tmp_path):
     for path in (tmp_path / "runs" / "text").rglob("*"):
         if path.is_file() and "silos" not in path.parts:
             assert b"typical" not in path.read_bytes()
+
+
+@pytest.mark.parametrize("by", [None, "kind"])
+def test_names_beyond_64_have_a_line_each(tmp_path, by):
+    n = 2400
+    code = np.array([f"code {k % 200:03}" for k in range(n)])
+    kind = np.arange(n) // 200 % 2
+    x = np.random.default_rng(2).normal(size=(n, 4))
+    parts = {
+        "bank": pd.DataFrame({"code": code, "kind": kind, "a": x[:, 0]}),
+        "shop": pd.DataFrame({"b": x[:, 1]}),
+        "tax": pd.DataFrame({"c": x[:, 2]}),
+    }
+    text = '[study]\nname = "text"\npartition = "columns"\naligned = true\n'
+    text += 'categorical = ["code"]\n[policy]\nallow_disclosed = true\n'
+    text += 'allow_row_level = "parties"\n[[steps]]\nmodel = "Describe"\n'
+    text += "" if by is None else 'by = "kind"\n'
+    for name, part in parts.items():
+        part.to_csv(tmp_path / f"{name}.csv", index=False)
+        text += f'[parties.{name}]\nsource = "{name}.csv"\n'
+    text = text.replace("[policy]", 'label = "kind"\n[policy]')
+    (tmp_path / "study.toml").write_text(text)
+
+    up.Study.from_file(tmp_path / "study.toml").run()
+
+    own = tmp_path / "runs" / "text" / "silos" / "bank" / "results"
+    table = pd.read_csv(own / "describe_category_counts.csv")
+    assert sorted(table["category"]) == sorted(set(code))
+    assert (table["rows"] == 12).all()
+    if by is not None:
+        table = pd.read_csv(own / "describe_class_category_counts.csv")
+        assert len(table) == 200
+        assert (table[["class_1", "class_2"]] == 6).all(axis=None)
 
 
 @pytest.mark.parametrize("disclosed", [False, True])

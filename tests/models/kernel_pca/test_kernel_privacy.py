@@ -8,7 +8,12 @@ from numpy.testing import assert_allclose
 import unpooled as up
 from unpooled.errors import ReleaseRefusedError
 from unpooled.linalg.kernels import fourier_features, fourier_weights
-from unpooled.models.kernel_pca import columns, kernel_pca
+from unpooled.models.kernel_pca import kernel_pca
+from unpooled.models.kernel_pca.kernel_pca_columns import (
+    own_distances_with,
+    own_landmarks,
+    own_products,
+)
 from unpooled.models.moments import local_total
 from wire import silos
 
@@ -69,7 +74,7 @@ def test_an_rbf_kernel_is_all_distances_and_with_some_rows_all_rows(rows):
 def test_other_kernels_are_products_of_every_two_rows(rows, kernel, inverse):
     how = {"kernel": kernel, "gamma": GAMMA, "coef0": 0.5}
     model = up.KernelPCA(N if kernel == "poly" else 3, **how).fit(federate(rows))
-    products = _opened(federate(rows), columns.own_products, centred=False)
+    products = _opened(federate(rows), own_products, centred=False)
     assert_allclose(products, rows @ rows.T, atol=1e-9)
     if kernel == "poly":
         K = model.eigenvectors_ * model.eigenvalues_ @ model.eigenvectors_.T
@@ -83,7 +88,7 @@ def _opened(federation, step, **how):
     federation = federation.asked_by("kernel_pca")
     with federation.fitting():
         chosen, centred = np.arange(N), how.get("centred", True)
-        told = federation.sum(columns.own_landmarks, chosen=chosen, centred=centred)
+        told = federation.sum(own_landmarks, chosen=chosen, centred=centred)
         squares = float(told["squares"])
         return next(iter(federation.sum(step, squares=squares, **how).values()))
 
@@ -93,9 +98,9 @@ def test_more_landmarks_than_columns_place_everybody(rows):
     for size, everybody in ((P + 1, True), (P - 2, False)):
         chosen = np.arange(size)
         with federation.fitting():
-            told = federation.sum(columns.own_landmarks, chosen=chosen, centred=True)
+            told = federation.sum(own_landmarks, chosen=chosen, centred=True)
             how = {"chosen": chosen, "squares": 2 * float(told["squares"])}
-            halves = federation.sum(columns.own_distances_with, **how)["distances"]
+            halves = federation.sum(own_distances_with, **how)["distances"]
         # ‖x‖² - 2 x·y + ‖y‖²: differences between landmarks are linear in x.
         Y, squares = rows[:size], (rows[:size] ** 2).sum(axis=1)
         right = 0.5 * (squares[1:] - squares[0]) - (halves[:, 1:] - halves[:, :1])

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 import unpooled as up
 from chance import RARE
 from unpooled.errors import ReleaseRefusedError
-from unpooled.models.pca import columns
+from unpooled.models.pca import pca_columns
 from unpooled.protocol.message import decode
 from wire import silos
 
@@ -32,8 +32,8 @@ def federate(X, **options):
 def gram_of(federation):
     federation = federation.asked_by("pca")
     with federation.fitting():
-        squares = float(federation.sum(columns.own_means)["squares"])
-        return federation.sum(columns.own_gram, squares=squares)["gram"]
+        squares = float(federation.sum(pca_columns.own_means)["squares"])
+        return federation.sum(pca_columns.own_gram, squares=squares)["gram"]
 
 
 def test_gram_entries_are_distances_between_people(rows):
@@ -62,8 +62,8 @@ def test_blocks_of_low_rank_rebuild_the_gram_matrix(rows, width, everything):
     V = np.linalg.qr(np.random.default_rng(0).standard_normal((N, width)))[0]
     federation = federation.asked_by("pca")
     with federation.fitting():
-        squares = float(federation.sum(columns.own_means)["squares"])
-        Y = federation.sum(columns.own_image, V=V, squares=squares)["image"]
+        squares = float(federation.sum(pca_columns.own_means)["squares"])
+        Y = federation.sum(pca_columns.own_image, V=V, squares=squares)["image"]
     off = np.abs(Y @ np.linalg.pinv(V.T @ Y) @ Y.T - G).max() / np.abs(G).max()
     assert off < 1e-7 if everything else off > 0.01
 
@@ -114,10 +114,10 @@ def test_two_parties_subtract_their_own_part(rows):
 def test_the_squares_of_all_columns_need_leave_too(rows):
     federation = federate(rows, policy={}).asked_by("pca")
     with federation.fitting(), pytest.raises(ReleaseRefusedError, match="row_level"):
-        federation.sum(columns.own_means)
+        federation.sum(pca_columns.own_means)
     federation = federate(rows, policy={"allow_row_level": "parties"}).asked_by("pca")
     with federation.fitting():
-        told = federation.sum(columns.own_means)
+        told = federation.sum(pca_columns.own_means)
     assert_allclose(told["squares"], ((rows - rows.mean(axis=0)) ** 2).sum())
 
 
@@ -147,7 +147,7 @@ def test_scores_for_the_parties_are_noise_to_the_coordinator(rows):
     with view.fitting():
         scale = np.ones(2)
         told = view.sum(
-            columns.own_scores, to="parties", kept_of=hidden.kept_, scale=scale
+            pca_columns.own_scores, to="parties", kept_of=hidden.kept_, scale=scale
         )
     words = told["scores"].words.astype(float).ravel()[: seen.size]
     assert scipy.stats.pearsonr(words, seen.ravel()).pvalue > RARE

@@ -10,7 +10,7 @@ from sklearn import decomposition
 from sklearn.pipeline import make_pipeline
 
 import unpooled as up
-from unpooled.data.derived_columns import EQUAL, PRODUCT, Expression
+from unpooled.data.expressions import EQUAL, PRODUCT, Expression
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.testing import check_estimator
 

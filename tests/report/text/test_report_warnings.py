@@ -15,7 +15,7 @@ from unpooled.protocol.step import disclosed, release, summed
 from unpooled.report.facts import facts_of
 from unpooled.report.html import Facts, render
 from unpooled.report.text.cautions import cautions
-from unpooled.report.text.rules import loosened, rules_table
+from unpooled.report.text.policies import loosened, rules_table
 from unpooled.report.text.what_follows import could_learn, could_not_learn
 from unpooled.report.text.wording import sentence, what_left
 

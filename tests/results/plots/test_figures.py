@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 import matplotlib
 import numpy as np
 import pytest
+from matplotlib.text import Text
 
 from unpooled.results.exhibits import Picture
 from unpooled.results.plots import charts, class_plots, forest
@@ -48,6 +49,18 @@ def bars(drawn: str, colour: str) -> list[tuple[float, float]]:
             points = np.array(re.findall(r"[ML] (\S+) (\S+)", path.get("d", "")), float)
             sizes.append(tuple(np.ptp(points, axis=0)))
     return sizes
+
+
+def written(axes):
+    """Return the texts of a panel, but for ticks beyond its ends."""
+    beyond = set[Text]()
+    for axis in (axes.xaxis, axes.yaxis):
+        low, high = sorted(axis.get_view_interval())
+        for tick in axis.get_major_ticks():
+            if not low <= tick.get_loc() <= high:
+                beyond |= {tick.label1, tick.label2}
+    texts = axes.findobj(Text)
+    return [one for one in texts if one.get_text().strip() and one not in beyond]
 
 
 def test_a_line_on_bars_is_seen_on_dark_pages_too():
@@ -212,6 +225,52 @@ def test_a_low_share_is_written_above_its_point():
     high = height(np.array([0.9, 0.1]), "100 % with 2")
     # A point of the page is lower the larger its coordinate.
     assert low > high
+
+
+@pytest.mark.parametrize("shares", [[0.4, 0.31], [0.6, 0.4], [0.5, 0.3, 0.2]])
+def test_no_line_crosses_the_number_at_its_end(shares):
+    with settings():
+        axes = charts.scree(np.array(shares)).axes[1]
+        (written,) = axes.texts
+        box = written.get_window_extent()
+        line = axes.transData.transform(axes.lines[0].get_xydata())
+
+    places = np.linspace(line[0, 0], line[-1, 0], 200)
+    heights = np.interp(places, line[:, 0], line[:, 1])
+    behind = (places >= box.x0) & (places <= box.x1)
+    assert (heights[behind] < box.y0).all()
+    assert box.y1 <= axes.get_window_extent().y1
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda: charts.objective(np.array([19_205.0, 13_349.0])),
+        lambda: charts.objective(np.array([4e7, 3e3, 2.0])),
+        lambda: heatmap(np.eye(2), ["a", "b"], ["1", "2"]),
+        lambda: heatmap(np.eye(2), ["a", "b"], ["factor 1", "factor 2"]),
+        lambda: charts.scree(SHARES, 2, SHARES),
+        lambda: charts.loadings(COMPONENTS[:1], NAMES, ["1"], label="coefficient"),
+    ],
+    ids=["objective", "steep", "numbered", "named", "scree", "loadings"],
+)
+def test_every_text_is_within_its_picture_and_apart_from_others(draw):
+    with settings():
+        figure = draw()
+        figure.draw_without_rendering()
+        found = [
+            text.get_window_extent() for axes in figure.axes for text in written(axes)
+        ]
+
+    width, height = figure.get_size_inches() * figure.dpi
+    for i, box in enumerate(found):
+        assert -1 <= box.x0 <= box.x1 <= width + 1
+        assert -1 <= box.y0 <= box.y1 <= height + 1
+        for other in found[i + 1 :]:
+            across = min(box.x1, other.x1) - max(box.x0, other.x0)
+            up = min(box.y1, other.y1) - max(box.y0, other.y0)
+            # The room of a letter reaches a little beyond what is drawn of it.
+            assert across <= 2 or up <= 4
 
 
 def test_iterations_are_numbered_in_whole_numbers():

@@ -60,6 +60,7 @@ def open_source(
     decimal: str | None = None,
     encoding: str | None = None,
     sheet: str | None = None,
+    rename: Mapping[str, str] | None = None,
     where: str | None = None,
     unlabelled: str | None = None,
     plausible: Mapping[str, Any] | None = None,
@@ -107,6 +108,10 @@ def open_source(
         default what the file says: a name such as ``"cp1252"`` or ``"utf-16"``.
     sheet : str, optional
         Of an Excel workbook with several sheets.
+    rename : mapping of str to str, optional
+        Of files that name their columns: by the name in the file, the name that the
+        study has for it, such as ``{"ILL": "ill"}``. All other arguments have the
+        study's names.
     where : str, optional
         A condition on the rows to keep, such as ``"age >= 18 and site in ['a', 'b']"``;
         its columns need not be features. Rows with a missing cell in a comparison are
@@ -137,7 +142,7 @@ def open_source(
     for role, name in (("label", label), ("ids", ids)):
         if name is not None and not isinstance(name, str):
             raise DataError(f"{role}={name!r}; give the name of one column.")
-    form = FileFormat(separator, decimal, encoding, sheet)
+    form = FileFormat(separator, decimal, encoding, sheet, rename)
     if unlabelled not in (None, DROP):
         raise DataError(f'unlabelled={unlabelled!r}; choose "{DROP}", or leave it out.')
     condition = None if where is None else Condition.of(where)
@@ -182,6 +187,33 @@ def open_source(
             raise DataError(f"block_mb={block_mb!r}; give a number of megabytes.")
         table.block_bytes = int(block_mb * 2**20)
     return table
+
+
+def value_labels(
+    source: str, encoding: str | None = None, rename: Mapping[str, str] | None = None
+) -> dict[str, dict[str, str]]:
+    """Return what a file of SPSS, SAS or Stata says that its codes mean.
+
+    Parameters
+    ----------
+    source : str
+        Any path or address; other sources say nothing.
+    encoding, rename
+        As of `open_source`.
+
+    Returns
+    -------
+    dict of str to dict of str to str
+        By column, under the study's names, the label of each code. Nothing applies
+        them: silos may have other labels for a code.
+    """
+    path = Path(source).expanduser()
+    if "://" in source or path.suffix.lower() not in STATISTICS:
+        return {}
+    from unpooled.data.sources.statistics_files import StatisticsReader
+
+    found = StatisticsReader(path, encoding).value_labels()
+    return {(rename or {}).get(name, name): labels for name, labels in found.items()}
 
 
 def _roles(
@@ -293,6 +325,10 @@ def _open_path(
     reader.missing = texts
     from unpooled.data.sources.streamed import FileTable
 
+    if form.rename:
+        from unpooled.data.sources.renamed import RenamedReader
+
+        reader = RenamedReader(reader, f"The file {path}", form.rename, texts)
     return FileTable(path, reader, roles)
 
 
@@ -327,25 +363,25 @@ def _reader(path: Path, form: FileFormat) -> "Reader":
     if endings[-1:] == [".gz"]:
         endings.pop()
     elif endings[-1:] == [".xlsx"]:
-        form.check_used(f"the file {path}", "sheet")
+        form.check_used(f"the file {path}", "sheet", "rename")
         return _excel(path, form)
     elif endings[-1:] and endings[-1] in STATISTICS:
-        form.check_used(f"the file {path}", "encoding")
+        form.check_used(f"the file {path}", "encoding", "rename")
         return _statistics(path, form)
     elif endings[-1:] == [".parquet"]:
-        form.check_used(f"the file {path}")
+        form.check_used(f"the file {path}", "rename")
         from unpooled.data.sources.arrow_files import ParquetReader
 
         return ParquetReader(path)
     elif endings[-1:] in ([".arrow"], [".feather"]):
-        form.check_used(f"the file {path}")
+        form.check_used(f"the file {path}", "rename")
         from unpooled.data.sources.arrow_files import IpcReader
 
         return IpcReader(path)
     delimiter = DELIMITERS.get(endings[-1] if endings else "")
     if delimiter is None:
         raise DataError(f"The ending of {path} is not known. {ALLOWED}")
-    form.check_used(f"the file {path}", "separator", "decimal", "encoding")
+    form.check_used(f"the file {path}", "separator", "decimal", "encoding", "rename")
     from unpooled.data.sources.delimited import DelimitedReader
 
     return DelimitedReader(

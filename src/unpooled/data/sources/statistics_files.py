@@ -45,6 +45,14 @@ class StatisticsReader(CellReader):
         """Return the column names from the file's head."""
         return list(self._read(metadataonly=True)[1].column_names)
 
+    def value_labels(self) -> dict[str, dict[str, str]]:
+        """Return what the file says that codes mean: by column, by code."""
+        found = self._read(metadataonly=True)[1].variable_value_labels
+        return {
+            name: {_code(code): str(label) for code, label in labels.items()}
+            for name, labels in found.items()
+        }
+
     def chunks(self, columns: Sequence[str]) -> Iterator[dict[str, list[Any]]]:
         """Yield the cells of these columns, some rows at a time."""
         most = max(1, _CHUNK_CELLS // len(columns))
@@ -69,3 +77,9 @@ class StatisticsReader(CellReader):
             return self._function(str(self._path), **options)
         except pyreadstat.ReadstatError as error:
             raise OSError(str(error)) from error
+
+
+def _code(code: Any) -> str:
+    """Return a code as it is read: SPSS keeps whole numbers as 1.0."""
+    whole = isinstance(code, float) and code.is_integer()
+    return str(int(code) if whole else code)

@@ -30,6 +30,10 @@ from unpooled.data.table import SlicedTable
 from unpooled.errors import DataError
 
 Batches = Generator[pa.Table, None, None]
+_OTHER_NAMES = (
+    "Where the file has another name for a column, rename gives it the study's: "
+    '{"ILL": "ill"}.'
+)
 
 
 class DamagedError(OSError):
@@ -237,7 +241,12 @@ class FileTable(StreamedTable):
             "UTF-8 (or name its encoding), and that this user may read it"
         )
         self._was_read, self._version = False, self._version_now()
-        super().__init__(self._source, self._remedy, reader, roles)
+        try:
+            super().__init__(self._source, self._remedy, reader, roles)
+        except DataError as wrong:
+            if wrong.rule != "unknown_columns":
+                raise
+            raise DataError(f"{wrong} {_OTHER_NAMES}", rule=wrong.rule) from wrong
         self._was_read = True
 
     def blocks(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, final
 from unpooled.data.columns import listing
 from unpooled.errors import RULES
 from unpooled.ledger import HEAD, Ledger, Release
-from unpooled.ledger.notebook import html_table
+from unpooled.ledger.notebook_tables import html_table
 from unpooled.protocol.opened_numbers import SHARE, messages_of, numbers_of_lines
 from unpooled.protocol.privacy_cost import Spent, spent
 

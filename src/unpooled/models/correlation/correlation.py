@@ -32,7 +32,7 @@ from unpooled.arrays import Array, Float, Int
 from unpooled.coordinator.step_call import Needs
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.ledger.notebook import pandas_if_installed
+from unpooled.ledger.notebook_tables import pandas_if_installed
 from unpooled.linalg.correlations import inverse_correlations
 from unpooled.linalg.group_tests import adjusted
 from unpooled.linalg.moments import column_sums

@@ -7,7 +7,7 @@
 
 Numbers have variance 1, and a column of categories the inertia of its categories, so
 that neither kind outweighs the other. Where silos have other columns of the same
-people, see `own_columns`.
+people, see `correspondence_columns`.
 """
 
 from collections.abc import Mapping
@@ -22,6 +22,7 @@ from unpooled.data.columns import listing
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.models.base import check_federation, input_names
+from unpooled.models.correspondence.correspondence_columns import indicators_among
 from unpooled.models.correspondence.correspondence_results import famd_exhibits
 from unpooled.models.correspondence.indicators import (
     MultipleFactors,
@@ -29,7 +30,6 @@ from unpooled.models.correspondence.indicators import (
     inertia,
     pooled_moments,
 )
-from unpooled.models.correspondence.own_columns import indicators_among
 from unpooled.results.citations import Citation
 
 

@@ -5,7 +5,7 @@ round     N and the mean of all columns: of indicators the shares of categories
 round     sums of squares about the means
 round     the scatter S
 
-Of parties with other columns of the same people see `own_columns`.
+Of parties with other columns of the same people see `correspondence_columns`.
 """
 
 from dataclasses import KW_ONLY, dataclass, field
@@ -20,7 +20,7 @@ from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.eigen import leading_eigenpairs
 from unpooled.models.base import FederatedEstimator, check_federation
-from unpooled.models.correspondence import own_columns
+from unpooled.models.correspondence import correspondence_columns
 from unpooled.models.moments import (
     local_scatter,
     local_squares,
@@ -105,7 +105,7 @@ class MultipleFactors(
     _steps = (
         *(local_categories, local_total, local_squares, local_scatter),
         component_scores,
-        *(own_groups, shown_made, own_categories, own_columns),
+        *(own_groups, shown_made, own_categories, correspondence_columns),
     )
 
     n_components: Any = 2
@@ -152,7 +152,7 @@ class MultipleFactors(
         self.encoder_ = self._fitted_encoder(federation)
         coded = self.encoder_.n_made_ >= 0
         encoded = self._encoded(federation)
-        indicator = own_columns.indicators_among(self.encoder_.n_made_)
+        indicator = correspondence_columns.indicators_among(self.encoder_.n_made_)
         Q, N = int(coded.sum()), int(federation.n_rows or 0)
         rank = len(indicator) - Q
         # A silo's own plan does not know what the others' columns hold.
@@ -166,7 +166,7 @@ class MultipleFactors(
         if rank < 1 and not elsewhere:
             raise DataError("No column has two categories; there are no components.")
         n_coded = Q if alone else 1
-        C = own_columns.gram_of(
+        C = correspondence_columns.gram_of(
             encoded,
             kept_of=federation.kept_here,
             n_coded=n_coded,
@@ -178,7 +178,7 @@ class MultipleFactors(
         self.n_samples_, self.kept_ = N, encoded.kept_here
         self._set_inertia(C, λ[:k])
         encoded.keep(
-            own_columns.own_coordinates,
+            correspondence_columns.own_coordinates,
             U=U,
             inertia=λ[: U.shape[1]],
             n_components=k,
@@ -194,17 +194,19 @@ class MultipleFactors(
         self, federation: Federation
     ) -> tuple[dict[str, Float[Array, "p k"]], Bool[Array, " p"]]:
         """Return what silos show of their columns, and which are indicators."""
-        shown = own_columns.shown_by_parties(
+        shown = correspondence_columns.shown_by_parties(
             self._encoded(federation), self.eigenvalues_
         )
-        return shown, own_columns.indicators_among(self.encoder_.n_made_)
+        return shown, correspondence_columns.indicators_among(self.encoder_.n_made_)
 
     def _own_scores(self, X: Federation) -> Float[Array, "N k"]:
         """Return the coordinates of aligned rows of a column partition."""
         view = self._check_view(X)
         with view.calling(self, "transform"):
             totals = self._encoded(view).sum(
-                own_columns.own_scores, kept_of=self.kept_, inertia=self.eigenvalues_
+                correspondence_columns.own_scores,
+                kept_of=self.kept_,
+                inertia=self.eigenvalues_,
             )
         return totals["scores"]
 

@@ -8,7 +8,7 @@ With Q columns and p_k the share of category k, S/N + p pᵀ is 1/N times the Bu
 (counts of all pairs of categories), so that these are the principal inertias of the
 table of indicators.
 
-Where silos have other columns of the same people: `own_columns`.
+Where silos have other columns of the same people: `correspondence_columns`.
 """
 
 from collections.abc import Mapping

@@ -39,6 +39,7 @@ from typing import Any, final
 import numpy as np
 
 from unpooled.arrays import Array, Bool, Float, Int
+from unpooled.data.categories import MOST_CATEGORIES
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.moments import observed_sums, squared_deviations
@@ -46,7 +47,6 @@ from unpooled.linalg.small_cells import is_unsafe, withheld_silos
 from unpooled.models.description import column_quantiles
 from unpooled.models.description.shown_table import (
     CATEGORICAL,
-    CODES,
     FREQUENT,
     TOTALS,
     WITHHELD,
@@ -62,7 +62,7 @@ from unpooled.protocol.step import disclosed, kept, public, release, stays, summ
 
 # Whole numbers from here on are counted one by one; codes of categories begin at 0.
 _FIRST = -16
-_WHOLE = CODES - _FIRST
+_WHOLE = MOST_CATEGORIES - _FIRST
 # Other values are counted by a hash, the first bits of a product of their bits: in one
 # column of a hundred two of five values have the same.
 _BUCKET_BITS = 10
@@ -537,7 +537,7 @@ def _counted(x: Float[Array, " n"]) -> Float[Array, " m"]:
     """Return how many values are each whole number from `_FIRST`, then others."""
     # Adding 0 turns -0.0 into 0.0.
     x = x[~np.isnan(x)] + 0.0
-    is_whole = (x >= _FIRST) & (x < CODES) & (x == np.floor(x))
+    is_whole = (x >= _FIRST) & (x < MOST_CATEGORIES) & (x == np.floor(x))
     others = x[~is_whole].view(np.uint64) * _GOLDEN >> np.uint64(64 - _BUCKET_BITS)
     places = [(x[is_whole] - _FIRST).astype(np.int64), _WHOLE + others.astype(np.int64)]
     return np.bincount(np.concatenate(places), minlength=COUNTED).astype(float)

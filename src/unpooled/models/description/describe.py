@@ -35,9 +35,9 @@ from unpooled.models.description import (
     by_silo,
     by_silo_and_class,
     column_quantiles,
+    describe_columns,
     frequent_names,
     own_classes,
-    own_columns,
 )
 from unpooled.models.description.class_comparison import ClassTable
 from unpooled.models.description.column_quantiles import (
@@ -454,7 +454,7 @@ class Describe(FederatedEstimator):
     ------
     DataError
         When `by` is not the label, or `categorical` names no column; for a column of
-        text of which more than 1,000 names are frequent, or with `per_silo` 64.
+        text of which more than 1,000 names are frequent.
 
     Notes
     -----
@@ -526,7 +526,7 @@ class Describe(FederatedEstimator):
     )
     _steps = (
         *(local_names, frequent_names, by_silo, by_silo_and_class),
-        *(own_columns, own_classes),
+        *(describe_columns, own_classes),
     )
     groups_: list[str] = field(init=False)
     classes_: Shaped[Array, " c"] = field(init=False)
@@ -600,8 +600,7 @@ class Describe(FederatedEstimator):
             self._describe_own(federation, fewest, least)
             return
         leader, texts = federation.parties[0], list(federation.categorical)
-        most = frequent_names.MOST if self.per_silo else MOST_CATEGORIES
-        federation, named = _numbered(federation, fewest, leader, most)
+        federation, named = _numbered(federation, fewest, leader)
         self.columns_ = list(names)
         self.categorical_ = self._categorical(names, texts)
         categorical = np.array([names.index(c) for c in self.categorical_], np.int64)
@@ -683,10 +682,10 @@ class Describe(FederatedEstimator):
         self.columns_ = list(federation.feature_names)
         self.groups_, self.size_ = ["all"], np.array([float(federation.n_rows or 0)])
         # For the names that are described on rows, others and missing cells.
-        most = frequent_names.MOST + 2
+        most = MOST_CATEGORIES + 2
         limits: dict[str, Any] = {"fewest": fewest, "least": least, "most": most}
         if self.by is None:
-            federation.keep(own_columns.own_description, **limits)
+            federation.keep(describe_columns.own_description, **limits)
             return
         check_label(federation, self.by)
         check_all_rows(federation, _OF_FOLDS)
@@ -702,7 +701,7 @@ class Describe(FederatedEstimator):
         lines, counts = [0] * len(self.columns_), np.zeros((0, 1, 1))
         if self.by is None:
             shown = disclosed_columns(
-                federation, own_columns.shown_description, kept_of=self.kept_
+                federation, describe_columns.shown_description, kept_of=self.kept_
             )
             table = {name: values[None] for name, values in shown.items()}
         else:
@@ -1012,7 +1011,7 @@ def describe(
 
 
 def _numbered(
-    federation: Federation, fewest: int, leader: str, most: int
+    federation: Federation, fewest: int, leader: str
 ) -> tuple[Federation, dict[str, list[str]]]:
     """Return a view with numbers for texts, and the names that they stand for.
 
@@ -1022,7 +1021,7 @@ def _numbered(
     if not texts:
         return federation, {}
     text = federation.select(texts)
-    named = frequent_names.frequent_names(text, fewest, leader, most)
+    named = frequent_names.frequent_names(text, fewest, leader)
     codes = frequent_names.codes_of_names(named)
     places = text.derive(frequent_names.category_places, texts, codes=codes)
     return federation.with_part(texts, places).select(names), named

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from unpooled.arrays import Array, Float
-from unpooled.data.categories import MISSING, category_code
+from unpooled.data.categories import MISSING, MOST_CATEGORIES, category_code
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.models.preprocessing.agreed_categories import (
@@ -31,7 +31,7 @@ from unpooled.models.preprocessing.agreed_categories import (
 )
 from unpooled.protocol.step import derived, public, release, summed
 
-# Of a column, where silos count other values by a hash, or show tables of their own.
+# Places of a column in a plan and in short tables; names may be more.
 MOST = 64
 # Tables for about 60, 250 and 1,000 names.
 _NUMBERS = 3, 5, 7
@@ -143,7 +143,7 @@ def _frequent(
 
 
 def frequent_names(
-    federation: Federation, fewest: int, leader: str, most: int
+    federation: Federation, fewest: int, leader: str
 ) -> dict[str, list[str]]:
     """Return the names that at least `fewest` rows have, of each column of a view.
 
@@ -155,13 +155,11 @@ def frequent_names(
         How many rows of all silos.
     leader : str
         The silo that sends what all find.
-    most : int
-        How many names a column may have.
 
     Raises
     ------
     DataError
-        For a column with more than `most` such names, or too many names.
+        For a column with more than `MOST_CATEGORIES` such names, or too many names.
     """
     columns = list(federation.feature_names)
     unread = columns
@@ -180,12 +178,11 @@ def frequent_names(
             zip(columns, np.rint(n_frequent).astype(int).tolist(), strict=True)
         )
         for name, k in sizes.items():
-            if k > most:
+            if k > MOST_CATEGORIES:
                 raise DataError(
-                    f"Column {name!r} has {k} categories that at least {fewest} rows "
-                    f"have, and {most} are described at the most"
-                    f"{' silo by silo' * (most == MOST)}. Leave it out, or take a "
-                    f"larger min_rows_per_class."
+                    f"Column {name!r} has {k:,} categories that at least {fewest} rows "
+                    f"have, and {MOST_CATEGORIES:,} are described at the most. Leave "
+                    f"it out, or take a larger min_rows_per_class."
                 )
         if unread := [name for name, k in sizes.items() if k < 0]:
             continue

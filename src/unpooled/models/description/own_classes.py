@@ -35,13 +35,12 @@ from unpooled.models.base import disclosed_columns
 from unpooled.models.description.by_silo import FEW, lines_of, values_of
 from unpooled.models.description.class_comparison import ClassTable
 from unpooled.models.description.column_quantiles import LEAST
-from unpooled.models.description.own_columns import (
+from unpooled.models.description.describe_columns import (
     DESCRIPTION,
     own_description,
     ranked,
 )
 from unpooled.models.description.shown_table import (
-    CODES,
     FEWEST,
     WITHHELD,
     ShownTable,
@@ -357,11 +356,9 @@ def _totals(
         often = sizes >= max(limits.fewest, 1)
         # The most frequent ones, where they are more than a table has places for.
         often[np.argsort(-sizes, kind="stable")[limits.most - 2 :]] = False
-        X[:, j] = np.where(np.isnan(cells[:, j]), np.nan, CODES)
-        for place, code in enumerate(found.codes[often].tolist()):
-            X[cells[:, j] == code, j] = place
+        X[:, j] = _places(cells[:, j], found.codes[often], limits.most - 2)
         frequent.append(range(int(often.sum())))
-    sums = group_sums(X, groups, categorical)
+    sums = group_sums(X, groups, categorical, limits.most - 1)
     means = sums["total"] / np.maximum(sums["count"], 1.0)
     pairs = zip(groups, means, strict=True)
     squares = np.array([squared_deviations(X[rows], mean) for rows, mean in pairs])
@@ -412,10 +409,23 @@ def _counts_by_class(
         made[: len(lines), j, :3] = lines
         kind = np.where(np.isnan(cells[:, j]), MISSING, cells[:, j])
         kind[~np.isin(kind, lines[:, 0])] = OTHER
+        place = _places(kind, lines[:, 0], len(lines)).astype(np.int64)
         for k, rows in enumerate(classes):
-            own = kind[rows][None] == lines[:, :1]
-            made[: len(lines), j, 3 + k] = own.sum(axis=1)
+            own = np.bincount(place[rows], minlength=len(lines))
+            made[: len(lines), j, 3 + k] = own
     return made
+
+
+def _places(
+    cells: Float[Array, " N"], codes: Float[Array, " k"], other: int
+) -> Float[Array, " N"]:
+    """Return the place of each cell's code, `other` for no code; NaN where missing."""
+    if not len(codes):
+        return np.where(np.isnan(cells), np.nan, float(other))
+    order = np.argsort(codes)
+    place = np.minimum(np.searchsorted(codes[order], cells), len(codes) - 1)
+    found = np.where(codes[order][place] == cells, order[place], other)
+    return np.where(np.isnan(cells), np.nan, found.astype(float))
 
 
 def _shown(

@@ -31,7 +31,7 @@ from sklearn.utils.validation import check_is_fitted
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.ledger.notebook import pandas_if_installed
+from unpooled.ledger.notebook_tables import pandas_if_installed
 from unpooled.models.base import FederatedEstimator, disclosed_columns
 from unpooled.models.description import (
     column_quantiles,
@@ -50,6 +50,10 @@ from unpooled.results.citations import Citation, interpolated
 OWN_CELLS = (
     "The quantiles of a silo's own columns are cells of its people, often of one: no "
     "silo shows them."
+)
+HYNDMAN_FAN = (
+    "Hyndman RJ, Fan Y. Sample quantiles in statistical packages. The American "
+    "Statistician 1996; 50: 361-365."
 )
 COMPARISONS = ("summed", "mpc")
 # Steps of other modules that comparisons in secret take.
@@ -353,10 +357,7 @@ class Quantiles(FederatedEstimator):
         }[self.comparison]
         return Citation(
             f"Quantiles of all rows (linear convention) were found by a search {how}.",
-            (
-                "Hyndman RJ, Fan Y. Sample quantiles in statistical packages. The "
-                "American Statistician 1996; 50: 361-365.",
-            ),
+            (HYNDMAN_FAN,),
             apart_from=interpolated("quantiles", self),
         )
 

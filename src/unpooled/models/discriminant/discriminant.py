@@ -35,7 +35,7 @@ from sklearn.utils.validation import check_is_fitted
 from unpooled.arrays import Array, Float, Int, Shaped
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.ledger.notebook import pandas_if_installed
+from unpooled.ledger.notebook_tables import pandas_if_installed
 from unpooled.linalg.dgep import DGEP
 from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.generalized_eigen import leading_pencil_pairs, solved

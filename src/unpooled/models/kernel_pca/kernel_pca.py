@@ -6,9 +6,8 @@
 
 On a column partition a kernel is a function of sums over silos (products, or squared
 distances), so the result is that of the joined columns; the steps and their sums are in
-`unpooled.models.kernel_pca.columns`. On a row partition a kernel value of rows in two
-silos is no sum over silos, so only Fourier features, which never leave their silo, are
-offered there.
+`kernel_pca_columns`. On a row partition a kernel value of rows in two silos is no sum
+over silos, so only Fourier features, which never leave their silo, are offered there.
 
 References
 ----------
@@ -29,7 +28,7 @@ from unpooled.federation.federation import Federation
 from unpooled.linalg import kernels
 from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator
-from unpooled.models.kernel_pca import columns
+from unpooled.models.kernel_pca import kernel_pca_columns
 from unpooled.models.kernel_pca.kernel import APPROXIMATIONS, Method
 from unpooled.models.kernel_pca.kernel_pca_results import kernel_pca_exhibits
 from unpooled.models.moments import pooled_mean, pooled_scatter
@@ -187,7 +186,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
     _partitions = ("rows", "columns")
     _steps = (
         *(moments.local_total, moments.local_squares, moments.local_scatter),
-        columns,
+        kernel_pca_columns,
     )
     _kept_by_silos = ("eigenvectors_", "score_weights_", "kernel_means_")
     _exhibits = kernel_pca_exhibits
@@ -264,17 +263,21 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
         k, width = self._axis_count(), len(places)
         if self.approximation == "nystroem":
             self.component_indices_ = places
-        self.squares_, sums = columns.sums_of_fit(
+        self.squares_, sums = kernel_pca_columns.sums_of_fit(
             federation, method, places, to=self.scores
         )
         if self.scores == "parties":
             # Every silo finds the components; the coordinator learns the eigenvalues.
             chosen = places if self.approximation == "nystroem" else places[:0]
             federation.keep(
-                columns.own_map, sums=sums, chosen=chosen, how=vars(method), size=k
+                kernel_pca_columns.own_map,
+                sums=sums,
+                chosen=chosen,
+                how=vars(method),
+                size=k,
             )
             share = 1.0 / len(federation.parties)
-            totals = federation.sum(columns.own_values, share=share, size=k)
+            totals = federation.sum(kernel_pca_columns.own_values, share=share, size=k)
             values = totals["eigenvalues"]
             everything = self.n_components is None
             self.eigenvalues_ = values[values > 0] if everything else values
@@ -398,9 +401,11 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
         method = self._method(view.n_features)
         with view.calling(self, "transform"):
             totals = view.sum(
-                columns.own_extent, kept_of=self.kept_, centred=method.centred
+                kernel_pca_columns.own_extent,
+                kept_of=self.kept_,
+                centred=method.centred,
             )
-            sums = columns.sums_with(
+            sums = kernel_pca_columns.sums_with(
                 view,
                 method,
                 self._landmarks(),
@@ -411,7 +416,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
             if self.scores == "coordinator":
                 return (method.values(sums) - self.kernel_means_) @ self.score_weights_
             view.keep(
-                columns.own_coordinates,
+                kernel_pca_columns.own_coordinates,
                 kept_of=self.kept_,
                 sums=sums,
                 how=vars(method),
@@ -440,7 +445,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
     def _gather(self, federation: Federation) -> None:
         # Every silo has the same components; the first one's are taken.
         parts = federation.collect(
-            columns.shown_map,
+            kernel_pca_columns.shown_map,
             kept_of=self.kept_,
             size=self._axis_count(),
             width=len(self._landmarks()),

@@ -437,6 +437,7 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
             raise DataError(f"tol={self.tol!r}; choose a share from 0 to below 1.")
 
     def _has_converged(self) -> bool:
+        """Return whether the objective fell by at most `tol` of it at the end."""
         if len(self.objective_) < 2 or self.tol == 0:
             return False
         before, value = self.objective_[-2:]

@@ -23,6 +23,8 @@ def mmvfl_exhibits(model: "MMVFL", columns: Sequence[str]) -> list[Exhibit]:
     exhibits = []
     if "class_hits_" in vars(model):
         exhibits.append(_accuracy(model))
+    elif "class_count_" in vars(model):
+        exhibits.append(_classes(model))
     weights = vars(model).get("feature_importances_")
     if weights is not None:
         exhibits.append(_weights(weights, columns))
@@ -71,6 +73,27 @@ def _accuracy(model: "MMVFL") -> Exhibit:
     return Exhibit("Classification of the fitted rows", text, [measures, classes])
 
 
+def _classes(model: "MMVFL") -> Exhibit:
+    count = model.class_count_
+    share = count / count.sum()
+    largest = str(model.classes_[int(count.argmax())])
+    text = (
+        f"The classes of {counted(int(count.sum()), 'person', 'people')}. Always "
+        f"naming the largest, {largest}, would be right for {per_cent(share.max())}: "
+        f"an accuracy is compared with that."
+    )
+    table = Table.of(
+        "classes",
+        {
+            Column("Class"): list(map(str, model.classes_)),
+            Column("People", "count"): count,
+            Column("Share", "share", bar=True): share,
+        },
+        items="classes",
+    )
+    return Exhibit("Classes", text, [table])
+
+
 def _convergence(model: "MMVFL") -> Exhibit:
     values = np.asarray(model.objective_, dtype=float)
     classes = [str(name) for name in model.classes_]
@@ -80,6 +103,11 @@ def _convergence(model: "MMVFL") -> Exhibit:
         f"between weighted columns, pseudo-labels and labels, and of a penalty on the "
         f"weights."
     )
+    if model.tol > 0 and not model._has_converged():
+        text += (
+            f" In the last iteration it still fell by more than tol = {model.tol:g} of "
+            f"it: with a larger max_iter weights may change."
+        )
     picture = Picture(
         "objective",
         "Objective by iteration",

@@ -64,7 +64,7 @@ from unpooled.models.discriminant.classes import (
 from unpooled.models.model_selection.scoring import last_step
 from unpooled.models.moments import MEAN, complete, pooled_mean, pooled_scatter
 from unpooled.models.parameter_checks import whole_number
-from unpooled.models.two_views.base import views_of
+from unpooled.models.two_views.two_views import views_of
 from unpooled.protocol.step import disclosed, public, release, summed
 from unpooled.results.exhibits import Column, Exhibit, Table
 from unpooled.results.fitted_attributes import ordinals
@@ -552,7 +552,7 @@ OF_SILOS = (own_size, local_dealt_rows, found_differences)
 
 @final
 @dataclass(frozen=True, eq=False)
-class Groups:
+class DealtGroups:
     """Groups of the silos' sizes, B times: how many rows of each silo come to each.
 
     Attributes
@@ -570,7 +570,7 @@ class Groups:
     seed: int
 
 
-def dealt_groups(federation: Federation, B: int, seed: int) -> Groups:
+def dealt_groups(federation: Federation, B: int, seed: int) -> DealtGroups:
     """Return B groupings of all rows, by the sizes that silos disclose; one round.
 
     Raises
@@ -594,12 +594,12 @@ def dealt_groups(federation: Federation, B: int, seed: int) -> Groups:
             f"silo that knows its own rows would learn the sum of fewer than "
             f"{_FEWEST} others. `heterogeneity` has tests that need none."
         )
-    return Groups(deals, sizes, seed)
+    return DealtGroups(deals, sizes, seed)
 
 
 def compared_silos(
     federation: Federation,
-    groups: Groups,
+    groups: DealtGroups,
     mean: Float[Array, " p"],
     S: Float[Array, "p p"],
 ) -> dict[str, Any]:

@@ -45,7 +45,7 @@ from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.gossip import Averaging, averaging, laplacian, mixed
 from unpooled.linalg.ritz import continuation, ritz_pairs
 from unpooled.models.moments import finite_sums
-from unpooled.models.pca.columns import (
+from unpooled.models.pca.pca_columns import (
     basis_width,
     sample_size_and_features,
     total_squares,

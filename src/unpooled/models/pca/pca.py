@@ -40,13 +40,13 @@ from unpooled.models.base import FederatedEstimator, check_federation, input_nam
 from unpooled.models.moments import MEAN, local_scatter, local_squares, pooled_mean
 from unpooled.models.parameter_checks import check_choice
 from unpooled.models.pca import (
-    columns,
     components_only,
     compression,
     gossip,
     krylov,
     likelihood,
     outliers,
+    pca_columns,
     press,
     private,
     private_location,
@@ -475,7 +475,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     _scored_by = ("log_likelihood",)
     _steps = (
         *(moments.local_total, moments.local_squares, moments.local_scatter),
-        *(krylov, columns, gossip, compression),
+        *(krylov, pca_columns, gossip, compression),
         *(private, private_location, private_power),
         *(components_only, update, likelihood),
         *(standard_errors, outliers),
@@ -734,7 +734,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         if self.svd_solver != "auto":
             return self.svd_solver
         if federation.partition == "columns":
-            return columns.cheaper_solver(wanted, federation)
+            return pca_columns.cheaper_solver(wanted, federation)
         return "krylov" if krylov.is_cheaper(wanted, federation) else "covariance_eigh"
 
     def _solved_by(
@@ -754,9 +754,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         if solver == "gossip":
             return gossip.gossip(federation, wanted, self.topology, iteration)
         if solver == "gram":
-            return columns.gram(federation, wanted)
+            return pca_columns.gram(federation, wanted)
         if federation.partition == "columns":
-            return columns.block_krylov(federation, wanted, iteration)
+            return pca_columns.block_krylov(federation, wanted, iteration)
         return krylov.block_krylov(federation, wanted, iteration)
 
     @classmethod
@@ -787,7 +787,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
             return self._of_sparse(X)
         if isinstance(X, Federation) and X.partition == "columns":
             view, scale = self._check_view(X), self._scale()
-            return columns.scores(
+            return pca_columns.scores(
                 self, view, to=self.scores, kept_of=self.kept_, scale=scale
             )
         names = list(self.get_feature_names_out())
@@ -892,7 +892,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
             )
             self._set_kept_attributes(spectrum)
             return
-        self.mean_, self.components_ = columns.disclosed_loadings(
+        self.mean_, self.components_ = pca_columns.disclosed_loadings(
             federation, kept_of=self.kept_, variance=self.explained_variance_
         )
 

@@ -37,7 +37,7 @@ CODES = {
 
 @final
 @dataclass(frozen=True)
-class Groups:
+class CategoryGroups:
     """The groups of a column's categories.
 
     Attributes
@@ -83,7 +83,7 @@ def grouped(
     column: str,
     *,
     merges_missing: bool = True,
-) -> Groups:
+) -> CategoryGroups:
     """Return the groups of a column's categories.
 
     Parameters
@@ -119,7 +119,7 @@ def grouped(
         raise DataError(f"Column {column!r} has no name that a silo has twice.")
     place = {name: number for number, name in enumerate(own)}
     last = len(own) if n_rare else -1
-    return Groups(
+    return CategoryGroups(
         names=found.names,
         group=np.array([place.get(name, last) for name in found.names], np.int64),
         missing=place.get(None, last) if found.n_missing else -1,
@@ -130,7 +130,7 @@ def grouped(
 
 
 def code_arguments(
-    groups: Sequence[Groups], codes: Sequence[Array]
+    groups: Sequence[CategoryGroups], codes: Sequence[Array]
 ) -> Mapping[str, Any]:
     """Return the arguments `CODES` of groups, with groups numbered over all columns."""
     starts = np.cumsum([0, *(len(one.counts) for one in groups)])

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from unpooled.arrays import Array, Float, Int
 from unpooled.data.categories import category_code, coded
 from unpooled.data.columns import check_known, listing
-from unpooled.data.derived_columns import EQUAL, Expression, computed
+from unpooled.data.expressions import EQUAL, Expression, computed
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.models.base import FederatedEstimator, check_federation, input_names
@@ -197,6 +197,11 @@ class DerivedColumns(TransformerMixin, FederatedEstimator):
         ----------
         input_features : sequence of str, optional
             The names in `fit`.
+
+        Raises
+        ------
+        ValueError
+            When the names are not as many as the columns of the fit.
         """
         check_is_fitted(self, "n_features_in_")
         if "names_out_" in vars(self):

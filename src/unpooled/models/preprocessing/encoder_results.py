@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from unpooled.arrays import Array, Float, Int
-from unpooled.models.preprocessing.category_groups import FEWEST, Groups
+from unpooled.models.preprocessing.category_groups import FEWEST, CategoryGroups
 from unpooled.results.exhibits import Column, Exhibit, Table
 from unpooled.results.fitted_attributes import by_column
 from unpooled.results.formats import listed
@@ -29,7 +29,7 @@ RARE, MISSING = "(infrequent, and others)", "(missing)"
 
 
 def encoder_exhibits(
-    groups: Sequence[Groups],
+    groups: Sequence[CategoryGroups],
     columns: Sequence[str],
     numbers: Sequence[Float[Array, " _"]] | None = None,
     dropped: Sequence[int] | None = None,
@@ -38,7 +38,7 @@ def encoder_exhibits(
 
     Parameters
     ----------
-    groups : sequence of Groups
+    groups : sequence of CategoryGroups
         Of each column.
     columns : sequence of str
         Their names.
@@ -98,7 +98,7 @@ def own_encoder_exhibits(
     return [Exhibit("Encoded columns", text, [table])]
 
 
-def _label(group: Groups, label: str | None) -> str:
+def _label(group: CategoryGroups, label: str | None) -> str:
     if label != "" or not group.joined:
         return shown_label(label)
     return f"(infrequent, and {listed(map(shown_label, group.joined))})"

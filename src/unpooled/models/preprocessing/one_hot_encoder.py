@@ -24,13 +24,14 @@ from unpooled.federation.federation import Federation
 from unpooled.models.base import FederatedEstimator, input_names
 from unpooled.models.parameter_checks import check_choice
 from unpooled.models.preprocessing.agreed_categories import (
+    LOOKUP_TABLES,
     Categories,
     agreed_categories,
     local_categories,
 )
 from unpooled.models.preprocessing.category_groups import (
     CODES,
-    Groups,
+    CategoryGroups,
     code_arguments,
     grouped,
     groups_of_cells,
@@ -189,7 +190,7 @@ class CategoryEncoder(TransformerMixin, FederatedEstimator):
                 f"the plan has four for each column."
             )
 
-    def _find_categories(self, federation: Federation) -> list[Groups]:
+    def _find_categories(self, federation: Federation) -> list[CategoryGroups]:
         """Set the attributes that encoders have in common; return the groups."""
         self._check_frequency()
         found = agreed_categories(federation)
@@ -207,7 +208,7 @@ class CategoryEncoder(TransformerMixin, FederatedEstimator):
         ]
         return groups
 
-    def _groups(self, columns: Sequence[str] = ()) -> list[Groups]:
+    def _groups(self, columns: Sequence[str] = ()) -> list[CategoryGroups]:
         """Return the groups of each column's categories."""
         others = zip(self.n_other_.tolist(), self.n_missing_.tolist(), strict=True)
         every = zip(self.categories_, self.counts_, others, strict=True)
@@ -221,7 +222,7 @@ class CategoryEncoder(TransformerMixin, FederatedEstimator):
             for j, (names, counts, more) in enumerate(every)
         ]
 
-    def _code_arguments(self, groups: Sequence[Groups]) -> dict[str, Any]:
+    def _code_arguments(self, groups: Sequence[CategoryGroups]) -> dict[str, Any]:
         """Return the arguments `CODES`, by which steps encode cells."""
         codes = [
             np.array([category_code(name) for name in names], float)
@@ -364,10 +365,7 @@ class OneHotEncoder(CategoryEncoder):
         return Citation(
             f"Categories were encoded as indicator variables, those of fewer than "
             f"{self.min_frequency} rows of all silos as one.",
-            (
-                "Goodrich MT, Mitzenmacher M. Invertible Bloom lookup tables. Allerton "
-                "2011.",
-            ),
+            (LOOKUP_TABLES,),
         )
 
     def _fit(self, federation: Federation, y: Any) -> None:
@@ -408,9 +406,6 @@ class OneHotEncoder(CategoryEncoder):
         if "n_made_" in vars(self):
             pairs = widened_columns("groups", names, self.n_made_.tolist())
             return np.array([name for name, _ in pairs], dtype=object)
-        n = len(self.categories_)
-        if len(names) != n:
-            raise ValueError(f"input_features has {len(names)} names; give {n}.")
         made = [
             f"{column}_{_RARE if label == '' else 'nan' if label is None else label}"
             for j, column in enumerate(names)

@@ -14,9 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array, Float, Int
 from unpooled.federation.federation import Federation
+from unpooled.models.preprocessing.agreed_categories import LOOKUP_TABLES
 from unpooled.models.preprocessing.category_groups import (
     CODES,
-    Groups,
+    CategoryGroups,
     groups_of_cells,
 )
 from unpooled.models.preprocessing.encoder_results import (
@@ -144,10 +145,7 @@ class OrdinalEncoder(OneToOneFeatureMixin, CategoryEncoder):
         return Citation(
             f"Categories were numbered in the order of their names, those of fewer "
             f"than {self.min_frequency} rows of all silos as one.",
-            (
-                "Goodrich MT, Mitzenmacher M. Invertible Bloom lookup tables. Allerton "
-                "2011.",
-            ),
+            (LOOKUP_TABLES,),
         )
 
     def _fit(self, federation: Federation, y: Any) -> None:
@@ -178,7 +176,7 @@ class OrdinalEncoder(OneToOneFeatureMixin, CategoryEncoder):
         return ordinal(self._codes_of_rows(X), **arguments)
 
 
-def _numbers(groups: Groups) -> Float[Array, " g"]:
+def _numbers(groups: CategoryGroups) -> Float[Array, " g"]:
     """Return the number of each group, -1 for missing cells of their own group."""
     left = np.arange(len(groups.counts)) != groups.missing
     return np.where(left, np.cumsum(left) - 1.0, -1.0)

@@ -26,7 +26,7 @@ from unpooled.federation.federation import Federation
 from unpooled.models.base import check_all_rows, disclosed_columns
 from unpooled.models.moments import check_finite
 from unpooled.models.preprocessing.agreed_categories import Categories
-from unpooled.models.preprocessing.category_groups import Groups, grouped
+from unpooled.models.preprocessing.category_groups import CategoryGroups, grouped
 from unpooled.protocol.step import disclosed, kept, release, stays
 from unpooled.protocol.widened_columns import planned_columns
 
@@ -263,9 +263,9 @@ def _groups(
     dictionary: Mapping[float, str],
     min_frequency: Any,
     numbered: bool,
-) -> list[Groups | None]:
+) -> list[CategoryGroups | None]:
     """Return the groups of each column of categories, None for columns of numbers."""
-    found = list[Groups | None]()
+    found = list[CategoryGroups | None]()
     for name, column in zip(columns, cells.T, strict=True):
         if name not in coded:
             found.append(None)
@@ -275,7 +275,7 @@ def _groups(
     return found
 
 
-def _numbers(one: Groups, drop: Any, numbered: bool) -> Float[Array, " g"]:
+def _numbers(one: CategoryGroups, drop: Any, numbered: bool) -> Float[Array, " g"]:
     """Return the number of each group: from 0, or from 1 and 0 for the one dropped."""
     n = len(one.counts)
     if numbered:

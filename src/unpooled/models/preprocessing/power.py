@@ -379,11 +379,13 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         if self.comparison != "mpc":
             return ""
         columns = f"{federation.n_features} column{'s' * (federation.n_features > 1)}"
+        least = f"{max(seconds, 1.0):,.0f} s"
         return (
-            f"comparing {columns} in secret takes {seconds:,.0f} s and more, by the "
-            f'processors of the silos; it opens signs alone. comparison="summed" takes '
-            f"a fifth of the rounds, and opens 50 to 100 totals of each "
-            f"column, which tell the shape of its pooled distribution, and no row."
+            f"comparing {columns} in secret takes {least} or longer, depending on the "
+            f"silos' processors and network; it opens signs alone. "
+            f'comparison="summed" takes a fifth of the rounds, and opens 50 to 100 '
+            f"totals of each column, which tell the shape of its pooled distribution, "
+            f"and no row."
         )
 
     def _check_parameters(self) -> None:

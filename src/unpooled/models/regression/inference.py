@@ -24,7 +24,7 @@ import scipy
 
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
-from unpooled.ledger.notebook import pandas_if_installed
+from unpooled.ledger.notebook_tables import pandas_if_installed
 from unpooled.linalg.generalized_eigen import solved
 from unpooled.linalg.settled import by_nearness, settled
 from unpooled.models.base import input_names
@@ -287,7 +287,8 @@ def parameter_names(model: Any) -> list[str]:
 
 def column_names(model: Any) -> list[str]:
     """Return the names of the columns of a regression's `coef_`."""
-    return input_names(model, vars(model).get("predictors_"))
+    predictors = vars(model).get("predictors_")
+    return input_names(model) if predictors is None else list(predictors)
 
 
 def class_names(model: Any) -> list[str]:

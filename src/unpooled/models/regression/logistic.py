@@ -28,7 +28,7 @@ from sklearn.utils.validation import check_is_fitted
 from unpooled.arrays import Array, Float, Int, Shaped
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.ledger.notebook import pandas_if_installed
+from unpooled.ledger.notebook_tables import pandas_if_installed
 from unpooled.linalg.moments import scatter
 from unpooled.linalg.settled import product
 from unpooled.models import moments
@@ -185,7 +185,7 @@ _BY_SILO = (
 
 @final
 @dataclass(frozen=True, eq=False)
-class _Search:
+class _GradientSearch:
     """The search's rounds: decision functions of standardised columns.
 
     Attributes
@@ -477,7 +477,7 @@ class LogisticRegression(newton.Searched, Inference, LinearClassifier):
             N, mean = pooled_mean(federation)
             products = federation.sum(local_products, mean=mean)["products"]
             scale = scales(products.diagonal(), mean, N)
-        search = _Search(federation, names, count, mean, scale, own)
+        search = _GradientSearch(federation, names, count, mean, scale, own)
         n_parameters = search.n_parameters
         if self.C == np.inf and N <= n_parameters:
             raise DataError(
@@ -553,7 +553,7 @@ class LogisticRegression(newton.Searched, Inference, LinearClassifier):
             dof=np.inf,
         )
 
-    def _note_numbers(self, federation: Federation, search: "_Search") -> None:
+    def _note_numbers(self, federation: Federation, search: "_GradientSearch") -> None:
         """Note for a plan that folds of several classes take many rows."""
         p, k, times = len(search.mean), search.k, 1 if self.C < np.inf else 2
         # At the start of each fold, and without a penalty at its end.

@@ -249,7 +249,7 @@ def maximised(
         )
     P = np.zeros((len(start), len(start))) if penalty is None else penalty
     between = evaluate_gradient or evaluate
-    search = _Search(
+    search = _NewtonSearch(
         evaluate,
         between,
         evaluate_start,
@@ -321,7 +321,7 @@ def maximised(
 
 @final
 @dataclass(eq=False)
-class _Search:
+class _NewtonSearch:
     """The rounds of a search, counted.
 
     Attributes

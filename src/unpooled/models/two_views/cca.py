@@ -53,13 +53,13 @@ from unpooled.models.two_views import (
     pls_columns,
     sumcor,
 )
-from unpooled.models.two_views.base import (
+from unpooled.models.two_views.significance import CanonicalTest, bartlett
+from unpooled.models.two_views.two_views import (
     Predicting,
     shown_scores,
     shown_structure,
     views_of,
 )
-from unpooled.models.two_views.significance import CanonicalTest, bartlett
 from unpooled.models.two_views.two_views_results import cca_exhibits
 from unpooled.results.citations import Citation
 

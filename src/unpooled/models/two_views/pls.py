@@ -33,13 +33,13 @@ from unpooled.linalg.regression_fit import response_fit
 from unpooled.models import moments
 from unpooled.models.parameter_checks import check_choice, component_count
 from unpooled.models.two_views import pls_columns
-from unpooled.models.two_views.base import (
+from unpooled.models.two_views.pls_columns import own_basis, paired_views, search_for
+from unpooled.models.two_views.two_views import (
     Predicting,
     TwoViews,
     shown_scores,
     shown_structure,
 )
-from unpooled.models.two_views.pls_columns import own_basis, paired_views, search_for
 from unpooled.models.two_views.two_views_results import pls_exhibits
 from unpooled.results.citations import Citation
 

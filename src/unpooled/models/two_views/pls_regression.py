@@ -35,9 +35,9 @@ from unpooled.linalg.score_pairs import cosines, score_pairs
 from unpooled.models.base import check_federation, described
 from unpooled.models.moments import complete
 from unpooled.models.parameter_checks import check_choice, component_count
-from unpooled.models.two_views.base import Predicting
 from unpooled.models.two_views.pls import WEGELIN, PartialLeastSquares
 from unpooled.models.two_views.pls_columns import check_two_parties, deflated_views
+from unpooled.models.two_views.two_views import Predicting
 from unpooled.protocol.step import disclosed, kept, public, release, stays, summed
 from unpooled.results.citations import Citation
 

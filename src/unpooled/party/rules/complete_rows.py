@@ -101,7 +101,7 @@ class CompleteRows:
                 )
 
     def notes(self, view: View, whole: list[str]) -> list[Note]:
-        """Return what the log must say before an answer about a view leaves."""
+        """Return a note of columns whose few incomplete rows a view leaves out."""
         columns = view.complete_in
         if columns in self._noted(whole):
             return []

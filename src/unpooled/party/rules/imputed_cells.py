@@ -80,7 +80,7 @@ class ImputedCells:
         view.fill_as(stay)
 
     def notes(self, view: View, versions: list[str]) -> list[Note]:
-        """Return what the log must say before an answer about a view leaves."""
+        """Return a note of what fills the columns that lack a few cells in a block."""
         new = {
             column: now.as_record()
             for column, now in self._few(view).items()

@@ -37,7 +37,7 @@ import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.data.aligned_table import AlignedTable
-from unpooled.data.derived_columns import LOG, PRODUCT, RATIO
+from unpooled.data.expressions import LOG, PRODUCT, RATIO
 from unpooled.data.table import Table
 from unpooled.linalg.leverage import largest_leverage
 from unpooled.party.rules.leverage import one_row_carries, tells_pairs

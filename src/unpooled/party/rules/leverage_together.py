@@ -175,7 +175,7 @@ class LeverageTogether:
                     self._judge(some, there, one, earlier, 1.0)
 
     def notes(self, step: Step, view: View, versions: Sequence[str]) -> list[Note]:
-        """Return what the log must say before an answer about a view leaves."""
+        """Return a note of each set of columns that no answer has multiplied yet."""
         asked = _multiplied(step, view)
         earlier = [] if not asked else self._noted(view, versions)
         return [

@@ -79,7 +79,7 @@ class OneSetting:
                 raise Refusal(_ALWAYS.get(now.step, "one_setting"))
 
     def notes(self, asked: AskedStep, versions: list[str]) -> list[Note]:
-        """Return what the log must say before an answer leaves."""
+        """Return notes of settings that are answered with for the first time."""
         return [
             ("setting", now.as_record())
             for now in self._of(asked, versions)

@@ -243,7 +243,7 @@ class TableCuts:
         return sum(counted[block] for block in blocks if block < len(counted))
 
     def notes(self, asked: AskedStep) -> list[Note]:
-        """Return what the log must say of the blocks before an answer leaves.
+        """Return notes of the table's blocks, and of those that a view selects.
 
         A view of all rows has none.
         """

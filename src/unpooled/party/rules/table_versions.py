@@ -159,7 +159,7 @@ class TableVersions:
         return found
 
     def notes(self, table: Table, *, only_ids: bool = False) -> list[Note]:
-        """Return what the log must say before an answer about a table leaves."""
+        """Return a note of a table's rows, the first time that it is answered about."""
         place, name, version = self._find(table)
         known = self._audit_log.state().tables.get(name)
         if known is not None and known.only_ids <= only_ids:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 from unpooled.data.atomic_file import replacing
 from unpooled.data.row_filter import FILTER_KEYS, filter_keys
@@ -93,7 +93,8 @@ class SiloFile:
     block_mb : float or None
         Megabytes that a block of rows may take in memory; None for 64.
     format : mapping of str to str
-        Separator, decimal, encoding or sheet of the source, as of `open_source`.
+        Separator, decimal, encoding or sheet of the source, and a mapping of names
+        that are others there (`rename`), as of `open_source`.
     rows : mapping of str to str
         Which rows studies read, `where` and `unlabelled` of `open_source`.
     policy, identity, roster : Path
@@ -125,8 +126,8 @@ class SiloFile:
     missing: Mapping[str, list[float | str]]
     plausible: Mapping[str, list[float]]
     block_mb: float | int | None
-    format: Mapping[str, str]
-    rows: Mapping[str, str]
+    format: Mapping[str, Any]
+    rows: Mapping[str, Any]
     policy: Path
     identity: Path
     roster: Path

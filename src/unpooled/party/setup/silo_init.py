@@ -95,7 +95,9 @@ class SiloConfig:
         if self.missing:
             codes = [f"{toml_text(c)} = {_listed(v)}" for c, v in self.missing.items()]
             lines.append(("missing", f"{{ {', '.join(codes)} }}"))
-        lines += [(key, toml_text(value)) for key, value in self.format.items()]
+        for key, value in self.format.items():
+            text = _table(value) if isinstance(value, Mapping) else toml_text(value)
+            lines.append((key, text))
         lines += [
             ("policy", '"policy.toml"'),
             ("identity", '"identity.key"'),
@@ -105,6 +107,12 @@ class SiloConfig:
             ("approval", toml_text(self.approval)),
         ]
         return "\n".join(["[silo]", *(f"{k} = {v}" for k, v in lines), ""])
+
+
+def _table(names: Mapping[str, str]) -> str:
+    """Return texts by name as TOML writes them in one line."""
+    each = [f"{toml_text(name)} = {toml_text(text)}" for name, text in names.items()]
+    return f"{{ {', '.join(each)} }}"
 
 
 def _listed(values: Sequence[float | str]) -> str:

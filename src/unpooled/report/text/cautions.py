@@ -17,7 +17,7 @@ from unpooled.models.preprocessing.preprocessing_results import (
     much_filled,
 )
 from unpooled.report.facts import Facts, declaration
-from unpooled.report.text.rules import DEFAULTS, DESCRIPTIONS, loosened, value_text
+from unpooled.report.text.policies import DEFAULTS, DESCRIPTIONS, loosened, value_text
 from unpooled.report.text.wording import (
     meaning,
     pairs_columns,

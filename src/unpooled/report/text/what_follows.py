@@ -42,9 +42,10 @@ def could_learn(facts: Facts) -> list[str]:
         found.append(_collusion(m))
     if repeated := _repeated(facts):
         found.append(
-            f"Differences between totals of the same kind, which were released "
-            f"more than once ({'; '.join(repeated)}). Such a difference is itself a "
-            f"total over all {m} silos, of the rows or columns in which the two differ."
+            f"Differences between totals of the same kind that were released more than "
+            f"once. Such a difference is itself a total over all {m} silos, of the "
+            f"rows or columns in which the two differ. These totals are "
+            f"{'; '.join(repeated)}."
         )
     if not any(getattr(model, "privacy", None) for _, model in facts.models):
         found.append(
@@ -164,15 +165,12 @@ def _repeated(facts: Facts) -> list[str]:
     hidden = {(x.study, x.round, x.step) for x in veiled(facts)}
     rounds = {(x.study, x.round, x.step) for x in facts.lines("out")} - hidden
     # Of a study with folds nearly all steps: those of one model are said together.
-    together: dict[tuple[str, int], list[str]] = {}
+    together: dict[str, list[str]] = {}
     for step, n in sorted(Counter(step for _, _, step in rounds).items()):
         if n > 1:
-            together.setdefault((subject_of_step(step), n), []).append(step)
-    return [
-        f"{listed(steps)}, {counted(n, 'time')}{' each' if len(steps) > 1 else ''}, of "
-        f"“{about}”"
-        for (about, n), steps in together.items()
-    ]
+            own = together.setdefault(subject_of_step(step), [])
+            own.append(f"{step} ({counted(n, 'time')})")
+    return [f"of “{about}” {listed(own)}" for about, own in together.items()]
 
 
 def _except_veiled(facts: Facts) -> str:

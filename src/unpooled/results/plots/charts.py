@@ -146,13 +146,16 @@ def draw_cumulative(
     axes.set_ylim(0, 106)
     axes.set_yticks([0, 50, 100], ["0 %", "50 %", "100 %"])
     _name_heights(axes, "cumulative share")
-    last = cumulative[kept - 1]
-    # Below the line, which rises; above it where the axis is near.
-    below = last > _LOW
+    last, before = cumulative[kept - 1], kept < 0.8 * count
+    # The line rises: no part of it is below and behind a point, nor above and before
+    # it. Behind a low point the number is above, where the axis is not.
+    below = before and last > _LOW
+    if not before:
+        axes.set_ylim(0, 132)
     axes.annotate(
         f"{last:.0f} % with {kept}{' kept' if kept < count else ''}",
         (kept, last), (4, -8 if below else 8), textcoords="offset points",
-        ha="left" if kept < 0.8 * count else "right",
+        ha="left" if before else "right",
         va="top" if below else "bottom", color=INK,
     )  # fmt: skip
 
@@ -383,7 +386,7 @@ def _name_lines(axes: "Axes", names: Sequence[str], letters: int = 26) -> None:
 
 def objective(values: Float[Array, " t"]) -> "Figure":
     """Draw the objective after each iteration; on a log scale where it falls far."""
-    figure, axes = drawing(height=200, left=64, right=8, top=12, bottom=42)
+    figure, axes = drawing(height=214, left=64, right=8, top=26, bottom=42)
     axes.plot(np.arange(1, len(values) + 1), values, color=ACCENT, linewidth=1.5)
     _whole_numbers(axes, len(values))
     steep = bool(0 < 20 * values.min() < values.max())
@@ -393,7 +396,7 @@ def objective(values: Float[Array, " t"]) -> "Figure":
     axes.yaxis.set_major_formatter(lambda v, _: plain_number(v))
     axes.grid(axis="y", color=INK, alpha=0.13, linewidth=0.8)
     axes.set_xlabel("iteration", color=INK, labelpad=6)
-    axes.set_ylabel("objective" + ", logarithmic" * steep, color=INK)
+    _name_heights(axes, "objective" + ", logarithmic" * steep)
     return figure
 
 

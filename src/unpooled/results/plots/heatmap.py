@@ -30,6 +30,7 @@ _STRONGEST = 0.6  # opacity of the largest value: text on it stays legible
 # be read on a telephone.
 _LARGEST, _SMALLEST, _WIDE = 10.5, 9.4, 2.7
 _LETTER = 6.6  # pixels, of a name that stands upright
+_WORD = 76  # pixels that "component" takes beside columns that are numbers
 
 
 def heatmap(
@@ -65,6 +66,8 @@ def heatmap_axes(
     left = _GAP + _LETTER * max(
         (len(short(name, _LETTERS)) for name in rows), default=0
     )
+    if _are_numbers(columns):
+        left = max(left, _WORD)
     cell = min((WIDTH - left - 8) / c, _WIDEST)
     longest = max(len(short(name, _LETTERS)) for name in columns)
     top = 12 + int(_LETTER * longest) if _LETTER * longest > cell else 26
@@ -98,9 +101,13 @@ def draw_heatmap(
         if numbered:
             write_cell(axes, i, j, _in_cell(value, largest), size)
     name_cells(axes, rows, columns, _LETTERS, cell)
-    if all(name.isdecimal() for name in columns):
+    if _are_numbers(columns):
         name_numbers(axes)
     axes.spines[:].set_visible(False)
+
+
+def _are_numbers(columns: Sequence[str]) -> bool:
+    return all(name.isdecimal() for name in columns)
 
 
 def write_cell(axes: "Axes", i: int, j: int, text: str, size: float) -> None:

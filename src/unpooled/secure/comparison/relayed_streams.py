@@ -154,7 +154,7 @@ class Tunnel:
         self._arriving = threading.Lock()
         self._last = time.monotonic()
         self._sealers: dict[str, tuple[Sealer, Sealer]] = {}
-        self._streams: dict[str, _Stream] = {}
+        self._streams: dict[str, _Connection] = {}
         self.addresses: list[SocketAddress] = []
         for number, peer in enumerate(parties):
             if number == own_number:
@@ -163,7 +163,9 @@ class Tunnel:
             key = keys[peer]
             self._sealers[peer] = Sealer(key, party, peer), Sealer(key, peer, party)
             # A process connects to those of higher numbers, and listens for the others.
-            stream = _Stream(port, number > own_number, self._sends(peer), self.stop)
+            stream = _Connection(
+                port, number > own_number, self._sends(peer), self.stop
+            )
             self._streams[peer] = stream
             self.addresses.append((HOME, stream.port))
 
@@ -220,7 +222,7 @@ class Tunnel:
 
 
 @final
-class _Stream:
+class _Connection:
     """One TCP connection of the process, served by two threads."""
 
     def __init__(

@@ -75,9 +75,11 @@ class MaskedSum(SecureSum):
     ) -> None:
         self.party = party
         self._keys = dict(keys or {})
-        self._added = [_Stream(key) for peer, key in self._keys.items() if peer > party]
+        self._added = [
+            _MaskStream(key) for peer, key in self._keys.items() if peer > party
+        ]
         self._subtracted = [
-            _Stream(key) for peer, key in self._keys.items() if peer < party
+            _MaskStream(key) for peer, key in self._keys.items() if peer < party
         ]
 
     def conceal(
@@ -139,7 +141,7 @@ def key_stream(key: bytes, context: bytes, size: int) -> bytes:
 
 
 @final
-class _Stream:
+class _MaskStream:
     """The counter stream that a pair of parties shares in a session.
 
     Parameters

@@ -24,7 +24,7 @@ Older = Annotated[
 @command(app, "list")
 def show(kit: Kit = Path()) -> None:
     """List the studies that were run with the kit, and the jobs at the server."""
-    from unpooled.cli.layout import part, table
+    from unpooled.cli.table_style import part, table
     from unpooled.errors import UnpooledError
     from unpooled.federation.nvflare.submission import submission
     from unpooled.study.submitted import submitted
