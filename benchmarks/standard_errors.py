@@ -77,10 +77,9 @@ def table(cases: list[tuple[int, int, int]]) -> str:
             "and 5 at 60,000 x 784. Loadings take a product of all pairs of columns "
             "or components for each of the five, weighted by its squared scores; "
             "the fit takes one such product of the columns. The second aim is not "
-            "reached. Of 100,000 x 50 the five are 1.25 billion operations, of which "
-            "blocks of columns leave out a quarter; weighting the rows takes half as "
-            "long again, and the round a fifth of the fit. Rows are divided among "
-            "threads. Single precision would save about a third.",
+            "reached: of 100,000 x 50 the five products and the weighting of their "
+            "rows take almost as long as the fit, and the round adds its own. Rows "
+            "are divided among threads. Single precision would save about a third.",
             "",
         ]
     )

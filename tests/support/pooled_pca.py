@@ -3,7 +3,7 @@
 import numpy as np
 import sklearn.decomposition
 
-from unpooled import Policy, partition_rows, simulate
+from unpooled import partition_rows, simulate
 
 N, P = 120, 6
 
@@ -20,7 +20,3 @@ def pooled(rows, n_components=None, **options):
 
 def three_silos(rows, **options):
     return simulate(partition_rows(rows, 3), **options)
-
-
-def open_silos(rows, m=3):
-    return simulate(partition_rows(rows, m), policy=Policy.open())

@@ -1,14 +1,9 @@
-"""Rows on a lattice, and silos that ask for privacy."""
+"""Rows on a lattice, and what private estimators are judged by."""
 
 import numpy as np
 import pytest
 
-from unpooled import (
-    GaussianPrivacy,
-    Policy,
-    partition_rows,
-    simulate,
-)
+from unpooled import GaussianPrivacy
 from unpooled.party.steps import add_noise
 
 P, K = 6, 2
@@ -20,10 +15,6 @@ LOOSE = GaussianPrivacy(400.0, 1e-5, 30.0)
 def rows():
     rng = np.random.default_rng(7)
     return rng.standard_normal((3000, P)) * [4, 2, 1, 0.5, 0.5, 0.5] + 1.0
-
-
-def open_silos(rows, m=3, **options):
-    return simulate(partition_rows(rows, m), policy=Policy.open(), **options)
 
 
 def without_noise(monkeypatch):

@@ -23,6 +23,7 @@ from unpooled.data.columns import NO_ROLES, Roles, check_known
 from unpooled.data.row_blocks import Block, rows_in_a_block
 from unpooled.data.sources.npy import MappedRows
 from unpooled.errors import DataError
+from unpooled.linalg.moments import dense_rows
 
 # A NumPy array, a SciPy sparse array (SciPy is not imported here) or `MappedRows`.
 Matrix = Any
@@ -256,14 +257,14 @@ class ArrayTable(Table):
             values = {name: self._column(part, name) for name in extra}
             X = part if everything else part[:, chosen]
             if dense:
-                X = _read_only(np.asarray(_dense(X), np.float64))
+                X = _read_only(np.asarray(dense_rows(X), np.float64))
             else:
                 X = X.astype(np.float64, copy=False)
             yield Block(start, X, values)
 
     def _column(self, part: Matrix, name: str) -> Shaped[Array, " n"]:
         j = self._position[name]
-        values = _dense(part[:, j : j + 1])[:, 0]
+        values = dense_rows(part[:, j : j + 1])[:, 0]
         return _read_only(values.astype(float) if name in self.columns else values)
 
 
@@ -305,10 +306,6 @@ def _adjacent(positions: list[int]) -> slice | list[int]:
     ):
         return positions
     return slice(positions[0], positions[0] + len(positions))
-
-
-def _dense(part: Matrix) -> Array:
-    return part.toarray() if hasattr(part, "toarray") else part
 
 
 def _read_only(values: Array) -> Array:

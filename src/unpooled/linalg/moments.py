@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from unpooled.arrays import Array, Float, Int
+from unpooled.arrays import Array, Float, Int, Shaped
 from unpooled.linalg.crossproduct import shifted_crossproduct, whole_crossproduct
 
 Rows = Any  # (n, p): a NumPy array, or a SciPy array in CSR form
@@ -41,7 +41,7 @@ def column_sums(X: Rows) -> Float[Array, " p"]:
     return np.sum(sums, axis=0) if sums else np.zeros(p)
 
 
-def dense_rows(part: Rows) -> Float[Array, "n q"]:
+def dense_rows(part: Rows) -> Shaped[Array, "n q"]:
     """Return dense or CSR rows as dense ones."""
     return part.toarray() if hasattr(part, "toarray") else part
 

@@ -511,10 +511,19 @@ def described(federation: Federation, columns: Sequence[str]) -> Federation:
 
 
 def input_names(model: Any, given: Sequence[Any] | None = None) -> list[str]:
-    """Return `given` names of columns, those of the fit, or x0, x1, ..."""
+    """Return `given` names of columns, those of the fit, or x0, x1, ...
+
+    Raises
+    ------
+    ValueError
+        When the names are not as many as the columns of the fit.
+    """
+    n = vars(model).get("n_features_in_", 0)
+    if given is not None and len(given) != n:
+        raise ValueError(f"input_features has {len(given)} names; give {n}.")
     known = vars(model).get("feature_names_in_") if given is None else given
     if known is None:
-        known = [f"x{j}" for j in range(vars(model).get("n_features_in_", 0))]
+        known = [f"x{j}" for j in range(n)]
     return [str(name) for name in known]
 
 

@@ -398,8 +398,9 @@ class Party:
         With a rule about cells come the names of the columns that have them, and for a
         model that takes no constant column those that are constant here. A silo that
         allows its own values to be seen names the columns of which one row carries half
-        of a direction. The reply names the columns in which the rows of the step are
-        complete, so that later requests of the plan can be compared with it.
+        of a direction. The reply tells whether the numbers that the step opens would be
+        further ones in the budget, and names the columns in which the rows of the step
+        are complete, so that later requests of the plan can be compared with it.
         """
         header = message.header
         complete, varying = header.get("complete", False), header.get("varying", False)
@@ -408,9 +409,12 @@ class Party:
             raise Refusal("malformed_message")
         if not isinstance(earlier, list) or not all(map(_are_names, earlier)):
             raise Refusal("malformed_message")
-        rho = header.get("rho", 0.0)
-        if type(rho) is not float or not 0.0 <= rho < math.inf:
+        rho, opens = header.get("rho", 0.0), header.get("opens", [0.0, 0.0])
+        if not isinstance(opens, list) or len(opens) != 2:
             raise Refusal("malformed_message")
+        for number in (rho, *opens):
+            if type(number) is not float or not 0.0 <= number < math.inf:
+                raise Refusal("malformed_message")
         table = self.aligned_rows.table_of(str(header["study"]), self.table)
         roster = self._pinned(header["parties"])
         session = Session(
@@ -442,10 +446,22 @@ class Party:
             if matched and isinstance(asked.view, View) and self.partition == "rows":
                 self._studies.foresee_leverage(asked, self._cells.lacking(asked.view))
             constant = self._cells.constant(asked) if varying and matched else []
+            if isinstance(asked.view, View) and self.partition == "rows":
+                n_rows = self._rows_opened(session)
+                before, own = opens
+                further = self._studies.foresee_numbers(asked, before, own, n_rows)
+                read |= {"further": further}
         except (Refusal, ReleaseRefusedError) as refusal:
             found = isinstance(refusal, RefusedColumns)
             columns = list(refusal.columns) if found else []
             about = refusal.about if isinstance(refusal, Refusal) else None
+            if refusal.rule == "max_released_share":
+                # Who has the totals knows how many there are, and N.
+                return {
+                    "kind": "planned",
+                    "rule": refusal.rule,
+                    "columns": [],
+                } | read, {}
             rule = self._studies.refused(
                 *(header, refusal.rule, message.digests),
                 of_table=found and about is None,
@@ -640,15 +656,22 @@ class Party:
         """Return N, over which the budget of numbers is counted."""
         assert isinstance(asked.view, View), "matching of rows is no step"
         own, parties = asked.view.table.n_rows, session.parties
+        known, columns = self._rows_known(session), len(asked.view.source_columns)
+        return pooled_rows(own, len(parties), self.partition, columns, known)
+
+    def _rows_known(self, session: Session) -> int:
+        """Return N of a session's roster where it was counted, else 0."""
+        return max(self._rows_opened(session), self._studies.cuts.n_counted(self.table))
+
+    def _rows_opened(self, session: Session) -> int:
+        """Return N of a session's roster where it was opened to all, else 0."""
         known = self._verified_rows(session)
         if not known and self.simulated_rows is not None:
-            known = self.simulated_rows(parties)
+            known = self.simulated_rows(session.parties)
         elif not known:
             # Each study between organisations is a process of its own.
-            known = self._studies.rows_of_earlier(parties)
-        known = max(known, self._studies.cuts.n_counted(self.table))
-        columns = len(asked.view.source_columns)
-        return pooled_rows(own, len(parties), self.partition, columns, known)
+            known = self._studies.rows_of_earlier(session.parties)
+        return known
 
     def _verified_rows(self, session: Session) -> int:
         """Return N of a session's roster as its study has verified it, else 0."""

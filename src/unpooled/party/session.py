@@ -18,7 +18,11 @@ from unpooled.party.memory.studies import Studies
 from unpooled.party.memory.study_memory import StudyMemory
 from unpooled.party.rules.counts_first import CountsFirst
 from unpooled.party.rules.leverage import scatter_in
-from unpooled.party.rules.leverage_of_products import check_functions, functions_of
+from unpooled.party.rules.leverage_of_products import (
+    check_drawn,
+    check_functions,
+    functions_of,
+)
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.refusal_limit import BOUNDS
 from unpooled.party.rules.weighted_rows import WeightedRows, check_parts
@@ -323,7 +327,7 @@ class Session:
         policy.check_rows(view.fewest_rows)
         if len(view.columns) > len(view.source_columns) and view.n_rows:
             # Of drawn features already the sums of many tell who is in the data.
-            policy.check_made(len(view.columns), view.n_rows)
+            policy.check_width(len(view.columns), view.n_rows)
         for operation in request.operations:
             if isinstance(operation, Derive):
                 policy.check_groups(operation)
@@ -455,6 +459,7 @@ class Session:
         if label is not None:
             own = [n for part in came for n, _ in part.class_sizes(label)]
         check_functions(functions_of(view), [*sizes, *own])
+        check_drawn(self._policy, view, [*sizes, *own])
         if apart := self._counts.separates(step, public, totals, view.n_rows):
             for size in [*apart, *own]:
                 self._policy.check_made(n_columns, int(size))

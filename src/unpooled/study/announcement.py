@@ -15,6 +15,7 @@ from unpooled.federation.layout import Layout
 from unpooled.federation.matching import how_to_match, with_matching
 from unpooled.federation.planning.dry_run import (
     DryRun,
+    PlannedNumbers,
     add_rows_read,
     planned_message,
     tells_again,
@@ -324,6 +325,7 @@ def _refusals(
     """Return what the party would refuse, each once, with the columns it names."""
     refusals = dict[tuple[tuple[str, str, str], tuple[str, ...]], None]()
     earlier = list[tuple[str, ...]]()
+    counted = PlannedNumbers(dry, party.table.columns)
     for request, needs in dry.requests:
         if tells_again(request, [rule for (_, _, rule), _ in refusals]):
             continue
@@ -334,8 +336,10 @@ def _refusals(
             needs=needs,
             matched=layout.matching != "ids",
             earlier=earlier,
+            opens=counted.opens(request),
         )
         header = decode(party.handle(asked)).header
+        counted.add(request, further=bool(header.get("further", True)))
         add_rows_read(earlier, header)
         if rule := str(header.get("rule", "")):
             columns = tuple(map(str, header.get("columns", ())))

@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 from typer.testing import CliRunner
 
 import unpooled as up
+from federations import federation_of
 from unpooled.cli import app
 from unpooled.errors import DataError, ReleaseRefusedError
 
@@ -27,10 +28,6 @@ def parts():
     columns = {"bank": "ab", "shop": "cd", "tax": "ef"}
     whole = pd.DataFrame(rows, columns=list("abcdef"))
     return {name: whole[list(own)] for name, own in columns.items()}
-
-
-def federation_of(parts, **options):
-    return up.simulate(parts, partition="columns", aligned=True, **options)
 
 
 @pytest.mark.parametrize("follow", [False, True])

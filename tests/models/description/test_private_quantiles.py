@@ -12,7 +12,8 @@ from scipy.stats import norm
 from sklearn.pipeline import make_pipeline
 
 from chance import deviation
-from private_rows import check_sensitivity, open_silos, without_noise
+from federations import open_silos
+from private_rows import check_sensitivity, without_noise
 from unpooled import (
     PCA,
     GaussianPrivacy,

@@ -8,6 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import unpooled as up
+from federations import federation_of
 from line_fields import fields
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.models.description.quantiles import own_quantiles
@@ -30,10 +31,6 @@ def parts():
     rows[12:, 5] = np.nan
     whole = pd.DataFrame(rows, columns=list("abcdef"))
     return {n: whole[list(c)] for n, c in {"x": "ab", "y": "cde", "z": "f"}.items()}
-
-
-def federation_of(parts, **options):
-    return up.simulate(parts, partition="columns", aligned=True, **options)
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import sklearn.decomposition
 from factor_analyzer.factor_analyzer import calculate_bartlett_sphericity, calculate_kmo
 from numpy.testing import assert_allclose
 
-from pooled_pca import open_silos
+from federations import open_silos
 from unpooled import PCA, plan
 from unpooled.errors import DataError
 

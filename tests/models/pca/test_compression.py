@@ -6,6 +6,7 @@ import scipy.linalg
 import sklearn.decomposition
 from numpy.testing import assert_allclose
 
+from federations import open_silos
 from line_fields import fields
 from twins import assert_same_pca
 from unpooled import PCA, Policy, load, partition_rows, plan, save, simulate
@@ -34,10 +35,6 @@ def angle(ours, theirs):
     return np.degrees(
         scipy.linalg.subspace_angles(ours.components_.T, theirs.components_.T)[0]
     )
-
-
-def open_silos(rows, m=3, **options):
-    return simulate(partition_rows(rows, m), policy=Policy.open(), **options)
 
 
 @pytest.mark.thinned

@@ -8,7 +8,7 @@ from scipy.stats import chi2
 from sklearn import decomposition
 
 import unpooled as up
-from pooled_pca import open_silos
+from federations import open_silos
 from unpooled.errors import DataError
 from unpooled.models.pca.outliers import LEVELS, limits
 

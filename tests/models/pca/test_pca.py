@@ -8,8 +8,9 @@ import sklearn.decomposition
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
+from federations import open_silos
 from line_fields import fields
-from pooled_pca import P, correlated_rows, open_silos, pooled, three_silos
+from pooled_pca import P, correlated_rows, pooled, three_silos
 from twins import RTOL, assert_close, assert_same_pca
 from unpooled import PCA, Policy, plan, simulate
 from unpooled.errors import DataError, ReleaseRefusedError

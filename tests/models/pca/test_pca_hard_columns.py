@@ -8,7 +8,8 @@ import pytest
 import scipy.linalg
 from numpy.testing import assert_allclose, assert_array_equal
 
-from pooled_pca import N, P, correlated_rows, open_silos, pooled
+from federations import open_silos
+from pooled_pca import N, P, correlated_rows, pooled
 from twins import RTOL, assert_close, assert_same_components, assert_same_pca
 from unpooled import PCA
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from pooled_pca import P, correlated_rows, open_silos, pooled, three_silos
+from federations import open_silos
+from pooled_pca import P, correlated_rows, pooled, three_silos
 from twins import assert_close, assert_same_pca
 from unpooled import PCA, Policy, partition_rows, simulate
 

@@ -9,8 +9,9 @@ import sklearn.decomposition
 from numpy.testing import assert_allclose
 
 from chance import spread_is
+from federations import open_silos
 from line_fields import fields
-from private_rows import LOOSE, K, P, open_silos, rows
+from private_rows import LOOSE, K, P, rows
 from unpooled import PCA, GaussianPrivacy, load, plan, save, simulate
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.models.pca import private

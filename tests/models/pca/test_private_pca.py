@@ -7,8 +7,9 @@ import scipy.stats
 import sklearn.decomposition
 from numpy.testing import assert_allclose
 
+from federations import open_silos
 from line_fields import fields
-from private_rows import LOOSE, K, P, open_silos, rows
+from private_rows import LOOSE, K, P, rows
 from unpooled import (
     PCA,
     GaussianPrivacy,

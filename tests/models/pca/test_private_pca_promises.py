@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from federations import open_silos
 from private_audit import EPSILON, lower_epsilon, wrong_guesses
-from private_rows import LOOSE, K, P, open_silos, rows
+from private_rows import LOOSE, K, P, rows
 from unpooled import (
     PCA,
     GaussianPrivacy,

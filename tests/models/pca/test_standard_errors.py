@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.pipeline import make_pipeline
 
+from federations import open_silos
 from line_fields import fields
-from pooled_pca import open_silos
 from unpooled import PCA, LoadingsDisplay, ScreeDisplay, StandardScaler, plan, simulate
 from unpooled.errors import DataError
 

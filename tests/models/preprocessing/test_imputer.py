@@ -7,6 +7,7 @@ import sklearn.impute
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
+from federations import open_silos
 from line_fields import fields
 from twins import RTOL, assert_close
 from unpooled import (
@@ -40,10 +41,6 @@ def new_rows():
     X = np.arange(20.0).reshape(4, P)
     X[[0, 1, 3], [0, 4, 3]] = np.nan
     return X
-
-
-def open_silos(rows, m=3):
-    return simulate(partition_rows(rows, m), policy=Policy.open())
 
 
 def test_equals_the_pooled_twin(federate, holes, new_rows):

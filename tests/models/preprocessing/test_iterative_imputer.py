@@ -13,6 +13,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 
 import unpooled as up
+from federations import open_silos
 from line_fields import fields
 from unpooled import IterativeImputer, Policy, partition_rows, simulate
 from unpooled.data import heart_disease
@@ -74,10 +75,6 @@ def theirs(X, n=10, **parameters):
 def assert_near(found, wanted, X, rtol=RTOL):
     """Compare cells in units of their column's standard deviation."""
     assert (np.abs(found - wanted) <= rtol * np.nanstd(X, axis=0)).all()
-
-
-def open_silos(rows, m=3, **options):
-    return simulate(partition_rows(rows, m), policy=Policy.open(), **options)
 
 
 def test_equals_the_pooled_twin_column_by_column(federate, holes, new_rows):

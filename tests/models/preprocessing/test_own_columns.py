@@ -15,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 from typer.testing import CliRunner
 
 import unpooled as up
+from federations import federation_of
 from unpooled.cli import app
 from unpooled.errors import DataError, ReleaseRefusedError, StudyError
 from unpooled.models import base
@@ -51,10 +52,6 @@ def parts():
     columns = {"bank": "ab", "shop": "cd", "tax": "ef"}
     whole = pd.DataFrame(rows, columns=list("abcdef"))
     return {name: whole[list(own)] for name, own in columns.items()}
-
-
-def federation_of(parts, **options):
-    return up.simulate(parts, partition="columns", aligned=True, **options)
 
 
 @pytest.mark.thinned

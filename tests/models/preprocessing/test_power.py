@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 
+from federations import open_silos
 from hard_columns import HARDEST, made_up, real
 from line_fields import fields
 from optima import is_optimal
@@ -56,10 +57,6 @@ def holes(rows):
     X = rows.copy()
     X[np.random.default_rng(4).random(X.shape) < 0.2] = np.nan
     return X
-
-
-def open_silos(rows, m=3, **options):
-    return simulate(partition_rows(rows, m), policy=Policy.open(), **options)
 
 
 def units(X):

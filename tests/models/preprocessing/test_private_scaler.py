@@ -10,8 +10,9 @@ from numpy.testing import assert_allclose
 from sklearn.pipeline import make_pipeline
 
 from chance import RARE, deviation
+from federations import open_silos
 from private_audit import DELTA, EPSILON, lower_epsilon, wrong_guesses
-from private_rows import check_sensitivity, open_silos, without_noise
+from private_rows import check_sensitivity, without_noise
 from unpooled import (
     PCA,
     GaussianPrivacy,

@@ -8,6 +8,7 @@ import sklearn.preprocessing
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
+from federations import open_silos
 from line_fields import fields
 from twins import RTOL, assert_close
 from unpooled import Policy, StandardScaler, partition_rows, simulate
@@ -36,10 +37,6 @@ def new_rows(rows):
     X = rows[::-9] + rows.std(axis=0)
     X[1, 3] = np.nan
     return X
-
-
-def open_silos(rows, m=3, **options):
-    return simulate(partition_rows(rows, m), policy=Policy.open(), **options)
 
 
 def assert_same_scaler(ours, theirs):

@@ -6,6 +6,7 @@ from cca_zoo.linear import GCCA, MCCA, RidgeCCA
 from numpy.testing import assert_allclose
 
 from line_fields import fields
+from party_views import federated
 from silo_rows import view_of
 from unpooled import CCA, PLSSVD, PLSCanonical, Policy, plan, simulate
 from unpooled.errors import ConvergenceError, DataError, ReleaseRefusedError
@@ -22,11 +23,6 @@ def views():
         name: common @ rng.standard_normal((3, p)) + rng.standard_normal((N, p)) + p
         for name, p in {"bank": 5, "shop": 4, "insurer": 6}.items()
     }
-
-
-def federated(views, **options):
-    options = {"policy": Policy.open(), **options}
-    return simulate(views, partition="columns", **options)
 
 
 def two(views):

@@ -7,9 +7,10 @@ from numpy.testing import assert_allclose
 
 import vfedpca_reference as reference
 from line_fields import fields
-from unpooled import Policy, VFedAKPCA, load, partition_columns, save, simulate
+from unpooled import VFedAKPCA, load, partition_columns, save
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.linalg.kernels import centred_kernel
+from vfedpca_silos import silos
 
 N = 30
 ATOL = 1e-10
@@ -23,11 +24,6 @@ KERNELS = {
 def rows():
     rng = np.random.default_rng(5)
     return rng.standard_normal((N, 8)) @ rng.standard_normal((8, 8))
-
-
-def silos(rows, m=3, **options):
-    options = {"policy": Policy.open(), **options}
-    return simulate(partition_columns(rows, m), partition="columns", **options)
 
 
 def signed(U, like):

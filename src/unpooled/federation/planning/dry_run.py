@@ -11,6 +11,7 @@ rules by which they would refuse.
 import copy
 import math
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, final
@@ -33,15 +34,27 @@ from unpooled.protocol.block_levels import COUNTED
 from unpooled.protocol.following import Call
 from unpooled.protocol.ledger_lines import lines_of_all
 from unpooled.protocol.message import encode
+from unpooled.protocol.opened_numbers import opened_by
 from unpooled.protocol.privacy_cost import spent
 from unpooled.protocol.request import Request, Veiled, view_arrays
 from unpooled.protocol.step import Declared, Step
-from unpooled.protocol.view_operations import Operation, Rows, rows_digest
+from unpooled.protocol.view_operations import (
+    Operation,
+    Rows,
+    Select,
+    rows_digest,
+)
 from unpooled.protocol.wire_format import WireFormat
 from unpooled.secure.keys.roster import FEWEST_COMPUTING, MOST_COMPUTING, Roster
 
 # Stands for N: a plan does not collect numbers of rows.
 _PLACEHOLDER_ROWS = 10**6
+_WEIGHTS = (
+    "A regression weighs rows by what it has fitted, so only the fit finds whether one "
+    "row has nearly all of the weight, which a silo refuses (weighted_rows). Where "
+    "columns separate the classes, LogisticRegression(C=0.01) of standardised columns "
+    "avoids it."
+)
 
 
 @final
@@ -58,6 +71,8 @@ class DryRun(RoundRunner):
     requests : list of (Request, Needs)
         One for each step and view, for the silos' rules; with each, what its model
         needs of cells.
+    numbers : dict of (str, str, str) to float
+        How many numbers each of them opens at least: in its first round.
     lines : list of Release
         The ledger lines of all rounds.
     narrowed : bool
@@ -74,6 +89,7 @@ class DryRun(RoundRunner):
     protection: str
     n_rows: int = _PLACEHOLDER_ROWS
     requests: list[tuple[Request, Needs]] = field(default_factory=list)
+    numbers: dict[tuple[str, str, str], float] = field(default_factory=dict)
     lines: list[Release] = field(default_factory=list)
     ledger: Ledger = field(default_factory=Ledger)
     records: list[RoundRecord] = field(default_factory=list)
@@ -171,11 +187,16 @@ class DryRun(RoundRunner):
             **due,
         )
         self._opened_rounds.add(request, self._words(request, step, sizes))
-        key = step.name, call.to, request.view_digest
+        key = _key_of(request)
+        opened = opened_by(step, request, sizes[self.parties[0]], self.parties, {})
+        # A search may end after its first round.
+        self.numbers.setdefault(key, opened.numbers)
         products = any(len(declared.letters) > 1 for declared in step.leaves.values())
         if key not in self._requested and not (self.narrowed and products):
             self._requested.add(key)
             self.requests.append((request, call.needs))
+        if step.weighs_rows and _WEIGHTS not in self.notes:
+            self.notes.append(_WEIGHTS)
         inboxes = self._relay.deliver(step)
         lines = lines_of_all(
             request, step, sizes, self.protection, inboxes, self._n_computing
@@ -249,6 +270,51 @@ def _folds_of(operations: Iterable[Operation]) -> str:
     return rows_digest(rows)
 
 
+def _key_of(request: Request) -> tuple[str, str, str]:
+    return request.step, request.to, request.view_digest
+
+
+@final
+class PlannedNumbers:
+    """The numbers of a plan, request by request, as the budgets of silos count them.
+
+    Parameters
+    ----------
+    dry : DryRun
+        Of the plan.
+    columns : sequence of str
+        All columns of the study.
+    """
+
+    def __init__(self, dry: DryRun, columns: Sequence[str]) -> None:
+        self._dry, self._columns = dry, frozenset(columns)
+        self._of = dict[frozenset[str], float]()
+
+    def opens(self, request: Request) -> list[float]:
+        """Return numbers about each column before a request, and its own in all."""
+        asked, found = self._about(request), defaultdict[str, float](float)
+        before = self._of.get(asked, 0.0)
+        for columns, numbers in self._of.items():
+            for name in columns & asked if columns != asked else ():
+                found[name] += numbers
+        most = before + max(found.values(), default=0.0)
+        return [most, self._dry.numbers[_key_of(request)]]
+
+    def add(self, request: Request, *, further: bool) -> None:
+        """Count a request for later ones, unless its numbers were opened before."""
+        if further and (asked := self._about(request)):
+            more = self._dry.numbers[_key_of(request)] / len(asked)
+            self._of[asked] = self._of.get(asked, 0.0) + more
+
+    def _about(self, request: Request) -> frozenset[str]:
+        columns = self._columns
+        for operation in request.operations:
+            if not isinstance(operation, Select):
+                break
+            columns = frozenset(operation.columns)
+        return columns
+
+
 def planned_message(
     request: Request,
     parties: Sequence[str],
@@ -258,6 +324,7 @@ def planned_message(
     matched: bool,
     earlier: Any,
     rho: float = 0.0,
+    opens: Sequence[float] = (0.0, 0.0),
 ) -> bytes:
     """Return the message that asks a silo by which rule it would refuse a request.
 
@@ -279,13 +346,15 @@ def planned_message(
         which they are complete, none for all rows; see `add_rows_read`.
     rho : float, default 0.0
         What all private releases of the plan cost together.
+    opens : (float, float)
+        As of `PlannedNumbers.opens`.
     """
     everything = frozenset(view_arrays(request.operations))
     whole = replace(request, fresh=everything, calls=(), opened=())
     header, arrays = whole.as_message()
     header |= {"kind": "plan", "parties": sorted(parties), "partition": partition}
     header["earlier"] = [list(columns) for columns in earlier]
-    header["rho"] = rho
+    header |= {"rho": rho, "opens": list(opens)}
     header |= {"complete": needs.complete, "varying": needs.varying}
     return encode(header | {"matched": matched}, arrays)
 
@@ -329,16 +398,17 @@ class _Answers:
 
 def _answers(
     coordinator: Coordinator,
-    requests: Iterable[tuple[Request, Needs]],
+    dry: DryRun,
+    columns: Sequence[str],
     *,
     matched: bool,
     rho: float,
 ) -> _Answers:
     """Ask every silo about each request."""
     refusals, notes, latency = list[Any](), list[str](), math.inf
-    earlier = list[tuple[str, ...]]()
+    earlier, counted = list[tuple[str, ...]](), PlannedNumbers(dry, columns)
     rules: dict[str, list[str]] = {party: [] for party in coordinator.parties}
-    for request, needs in requests:
+    for request, needs in dry.requests:
         asked = [party for party in rules if not tells_again(request, rules[party])]
         if not asked:
             continue
@@ -350,12 +420,15 @@ def _answers(
             matched=matched,
             earlier=earlier,
             rho=rho,
+            opens=counted.opens(request),
         )
         began = time.perf_counter()
         replies = coordinator.exchange(dict.fromkeys(asked, data), "plan")
         latency = min(latency, time.perf_counter() - began)
         if replies.problem:
             raise replies.problem
+        said = [reply.header for reply in replies.messages.values()]
+        counted.add(request, further=any(one.get("further", True) for one in said))
         for party, reply in replies.messages.items():
             add_rows_read(earlier, reply.header)
             if rule := str(reply.header.get("rule", "")):
@@ -465,7 +538,7 @@ def plan(
         matched = federation.layout.matching != "ids"
         cost = spent(dry.lines)
         rho = 0.0 if cost is None else cost.rho
-        said = _answers(live, dry.requests, matched=matched, rho=rho)
+        said = _answers(live, dry, federation.feature_names, matched=matched, rho=rho)
     explain = getattr(live, "explain", None) or (lambda party, rule: "")
     lines = with_matching(federation, dry.lines)
     planned = Plan(

@@ -51,6 +51,10 @@ OWN_CELLS = (
     "The quantiles of a silo's own columns are cells of its people, often of one: no "
     "silo shows them."
 )
+HYNDMAN_FAN = (
+    "Hyndman RJ, Fan Y. Sample quantiles in statistical packages. The American "
+    "Statistician 1996; 50: 361-365."
+)
 COMPARISONS = ("summed", "mpc")
 # Steps of other modules that comparisons in secret take.
 OF_COMPARISONS = (pooled_lambda.local_count, signs_in_secret, quantile_comparisons)
@@ -353,10 +357,7 @@ class Quantiles(FederatedEstimator):
         }[self.comparison]
         return Citation(
             f"Quantiles of all rows (linear convention) were found by a search {how}.",
-            (
-                "Hyndman RJ, Fan Y. Sample quantiles in statistical packages. The "
-                "American Statistician 1996; 50: 361-365.",
-            ),
+            (HYNDMAN_FAN,),
             apart_from=interpolated("quantiles", self),
         )
 

@@ -36,7 +36,6 @@ population, Biometrika 63 (1976).
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, final
 
 import numpy as np
@@ -62,9 +61,6 @@ _NEGLIGIBLE = 1e-6
 _NO_VARIANCE = 1e-12
 # Rows whose arrays stay in the processor's cache.
 _BLOCK = 1024
-# Of weighted products: rows and columns of which BLAS multiplies so small matrices as
-# they lie in memory, and the numbers of all components that stay in the cache.
-_FEW_ROWS, _WIDTH, _CACHED = 128, 32, 2**16
 
 # Attributes of a fit, which a later one without standard errors removes.
 STANDARD_ERRORS = (
@@ -147,15 +143,21 @@ def local_influence(
 
     def added(run: slice) -> tuple[Array, Array]:
         variances, loadings = np.zeros(k), np.zeros((k, X.shape[1]))
-        products = _WeightedProducts(k, len(axes) if every else 0)
+        products = np.zeros((k, len(axes), len(axes)) if every else 0)
         # Written into again and again: new ones take as long as what fills them.
         scores = np.empty((_BLOCK, taken.shape[1]))
+        space = np.empty((_BLOCK, X.shape[1]))
         for x in _blocks(X[run], mean):
             t = np.matmul(x, taken, out=scores[: len(x)])
             squares = t[:, :k] ** 2
             variances += ((squares - 1.0) ** 2).sum(axis=0)
             if every:
-                products.add(x, squares)
+                # Multiplied with themselves, of which BLAS computes one half. NumPy's,
+                # not SciPy's, which lets no other thread run meanwhile.
+                weighted = space[: len(x)]
+                for j in range(k):
+                    np.multiply(x, t[:, j, None], out=weighted)
+                    products[j] += weighted.T @ weighted
                 continue
             x /= spread
             # Of the others the subspace does not end among the components: no sum.
@@ -166,7 +168,7 @@ def local_influence(
         if every:
             for j in range(k):
                 own = slopes[j, :, None] * to_columns
-                loadings[j] = _sums_of_squares(products.of(j), to_scores @ own)
+                loadings[j] = _sums_of_squares(products[j], to_scores @ own)
         return variances, loadings
 
     return _over_runs(added, X, k * len(axes))
@@ -235,51 +237,6 @@ def _over_runs(
     """Return both sums over runs of rows in threads; ``each`` is a cell's work."""
     variances, loadings = zip(*by_runs(added, len(X), X.size * each), strict=True)
     return {"variances": sum(variances), "loadings": sum(loadings)}
-
-
-@final
-class _WeightedProducts:
-    """Cross-products of q columns, of rows weighted in k ways.
-
-    Few columns are multiplied with themselves and all to their right: BLAS multiplies
-    50 columns with themselves no faster than two matrices of 50 columns, of which this
-    takes three quarters.
-    """
-
-    def __init__(self, k: int, q: int) -> None:
-        parts = -(-q // _WIDTH)
-        # Whole vectors of the processor.
-        self._cuts = [*(8 * round(q * i / parts / 8) for i in range(parts)), q]
-        self._q = q
-        self._sums = [
-            np.zeros((k, stop - start, q - start))
-            for start, stop in pairwise(self._cuts)
-        ]
-        self._together = max(1, _CACHED // (_FEW_ROWS * max(q, 1)))
-        self._space = np.empty((min(k, self._together), _FEW_ROWS, q))
-
-    def add(self, x: Float[Array, "b q"], weights: Float[Array, "b k"]) -> None:
-        """Add the products of a block of rows, weighted by each column of `weights`."""
-        by_way = np.ascontiguousarray(weights.T)[:, :, None]
-        for row in range(0, len(x), _FEW_ROWS):
-            few = x[row : row + _FEW_ROWS]
-            for j in range(0, len(by_way), self._together):
-                ways = slice(j, j + self._together)
-                each = by_way[ways, row : row + _FEW_ROWS]
-                weighted = self._space[: len(each), : len(few)]
-                np.multiply(few, each, out=weighted)
-                for (start, stop), total in zip(
-                    pairwise(self._cuts), self._sums, strict=True
-                ):
-                    total[ways] += few[:, start:stop].T @ weighted[:, :, start:]
-
-    def of(self, j: int) -> Float[Array, "q q"]:
-        """Return the cross-product matrix of weights j."""
-        whole = np.zeros((self._q, self._q))
-        for (start, stop), total in zip(pairwise(self._cuts), self._sums, strict=True):
-            whole[start:stop, start:] = total[j]
-            whole[start:, start:stop] = total[j].T
-        return whole
 
 
 def _sums_of_squares(

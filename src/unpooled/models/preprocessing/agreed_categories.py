@@ -32,6 +32,9 @@ from unpooled.federation.federation import Federation
 from unpooled.linalg.lookup_table import WORD_BYTES, Words, as_bytes, as_words, names_in
 from unpooled.protocol.step import Step, public, release, summed
 
+LOOKUP_TABLES = (
+    "Goodrich MT, Mitzenmacher M. Invertible Bloom lookup tables. Allerton 2011."
+)
 # A byte for the kind and the name in UTF-8. Two words of a hash stand before it: the
 # mean of "site 1" and "site 3" would read as "site 2".
 _HASH = 6

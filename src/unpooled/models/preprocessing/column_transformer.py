@@ -323,6 +323,11 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
         ----------
         input_features : sequence of str, optional
             The names in `fit`.
+
+        Raises
+        ------
+        ValueError
+            When the names are not as many as the columns of the fit.
         """
         check_is_fitted(self)
         if "names_out_" in vars(self):

@@ -197,6 +197,11 @@ class DerivedColumns(TransformerMixin, FederatedEstimator):
         ----------
         input_features : sequence of str, optional
             The names in `fit`.
+
+        Raises
+        ------
+        ValueError
+            When the names are not as many as the columns of the fit.
         """
         check_is_fitted(self, "n_features_in_")
         if "names_out_" in vars(self):

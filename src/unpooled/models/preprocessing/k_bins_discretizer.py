@@ -381,10 +381,6 @@ class KBinsDiscretizer(TransformerMixin, FederatedEstimator):
         """
         check_is_fitted(self)
         names = input_names(self, input_features)
-        if len(names) != len(self.n_bins_):
-            raise ValueError(
-                f"input_features has {len(names)} names; give {len(self.n_bins_)}."
-            )
         if self.encode != "ordinal":
             pairs = zip(names, self.n_bins_.tolist(), strict=True)
             names = [f"{name}_{bin:.1f}" for name, n in pairs for bin in range(n)]

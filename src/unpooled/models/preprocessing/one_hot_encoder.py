@@ -24,6 +24,7 @@ from unpooled.federation.federation import Federation
 from unpooled.models.base import FederatedEstimator, input_names
 from unpooled.models.parameter_checks import check_choice
 from unpooled.models.preprocessing.agreed_categories import (
+    LOOKUP_TABLES,
     Categories,
     agreed_categories,
     local_categories,
@@ -364,10 +365,7 @@ class OneHotEncoder(CategoryEncoder):
         return Citation(
             f"Categories were encoded as indicator variables, those of fewer than "
             f"{self.min_frequency} rows of all silos as one.",
-            (
-                "Goodrich MT, Mitzenmacher M. Invertible Bloom lookup tables. Allerton "
-                "2011.",
-            ),
+            (LOOKUP_TABLES,),
         )
 
     def _fit(self, federation: Federation, y: Any) -> None:
@@ -408,9 +406,6 @@ class OneHotEncoder(CategoryEncoder):
         if "n_made_" in vars(self):
             pairs = widened_columns("groups", names, self.n_made_.tolist())
             return np.array([name for name, _ in pairs], dtype=object)
-        n = len(self.categories_)
-        if len(names) != n:
-            raise ValueError(f"input_features has {len(names)} names; give {n}.")
         made = [
             f"{column}_{_RARE if label == '' else 'nan' if label is None else label}"
             for j, column in enumerate(names)

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array, Float, Int
 from unpooled.federation.federation import Federation
+from unpooled.models.preprocessing.agreed_categories import LOOKUP_TABLES
 from unpooled.models.preprocessing.category_groups import (
     CODES,
     CategoryGroups,
@@ -144,10 +145,7 @@ class OrdinalEncoder(OneToOneFeatureMixin, CategoryEncoder):
         return Citation(
             f"Categories were numbered in the order of their names, those of fewer "
             f"than {self.min_frequency} rows of all silos as one.",
-            (
-                "Goodrich MT, Mitzenmacher M. Invertible Bloom lookup tables. Allerton "
-                "2011.",
-            ),
+            (LOOKUP_TABLES,),
         )
 
     def _fit(self, federation: Federation, y: Any) -> None:

@@ -152,6 +152,7 @@ def local_third_powers(
             "p", "the standard deviation of each transformed column over all silos"
         ),
     },
+    by_column=True,
 )
 def gaussianised(
     X: Float[Array, "n p"],
@@ -166,7 +167,7 @@ def gaussianised(
     return (shifted_table(X, lambdas, centre, spread) - mean) / scale
 
 
-@derived(takes={"lambdas": _LAMBDAS})
+@derived(takes={"lambdas": _LAMBDAS}, by_column=True)
 def transformed(
     X: Float[Array, "n p"], *, lambdas: Float[Array, " p"]
 ) -> Float[Array, "n p"]:

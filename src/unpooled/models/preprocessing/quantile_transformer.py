@@ -24,6 +24,7 @@ from unpooled.federation.federation import Federation
 from unpooled.models.base import FederatedEstimator, input_names
 from unpooled.models.description.quantiles import (
     COMPARISONS,
+    HYNDMAN_FAN,
     OWN_CELLS,
     STEPS,
     inward_values,
@@ -194,10 +195,7 @@ class QuantileTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstim
         return Citation(
             f"Columns were mapped to a {self.output_distribution} distribution by "
             f"{self.n_quantiles} quantiles over the rows of all silos.",
-            (
-                "Hyndman RJ, Fan Y. Sample quantiles in statistical packages. The "
-                "American Statistician 1996; 50: 361-365.",
-            ),
+            (HYNDMAN_FAN,),
             apart_from=interpolated("quantiles", self),
         )
 

@@ -23,6 +23,7 @@ from unpooled.models.base import FederatedEstimator, input_names
 from unpooled.models.description import private_quantiles
 from unpooled.models.description.quantiles import (
     COMPARISONS,
+    HYNDMAN_FAN,
     OWN_CELLS,
     STEPS,
     column_values,
@@ -208,10 +209,7 @@ class RobustScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
             return replace(counted, sentence=sentence)
         return Citation(
             f"Columns were {text}, over the rows of all silos.",
-            (
-                "Hyndman RJ, Fan Y. Sample quantiles in statistical packages. The "
-                "American Statistician 1996; 50: 361-365.",
-            ),
+            (HYNDMAN_FAN,),
             apart_from=interpolated("medians and quantile ranges", self),
         )
 

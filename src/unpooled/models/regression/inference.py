@@ -287,7 +287,8 @@ def parameter_names(model: Any) -> list[str]:
 
 def column_names(model: Any) -> list[str]:
     """Return the names of the columns of a regression's `coef_`."""
-    return input_names(model, vars(model).get("predictors_"))
+    predictors = vars(model).get("predictors_")
+    return input_names(model) if predictors is None else list(predictors)
 
 
 def class_names(model: Any) -> list[str]:

@@ -6,6 +6,7 @@ Everything is written to the audit log before it has an effect, and outlives the
 where the log is a file.
 """
 
+import hashlib
 import logging
 import re
 import shutil
@@ -19,7 +20,7 @@ from unpooled.arrays import Array
 from unpooled.data.atomic_file import replacing
 from unpooled.data.table import Table
 from unpooled.errors import StudyError
-from unpooled.ledger import Ledger, Release, Seal
+from unpooled.ledger import Ledger, Release, Seal, canonical
 from unpooled.ledger.lines import changed
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.memory.audit_state import LoggedStudy
@@ -33,7 +34,11 @@ from unpooled.party.rules.leverage_of_products import LeverageOfProducts
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.privacy_budget import check_budget
 from unpooled.party.rules.refusal_limit import check_refusals, question_of
-from unpooled.party.rules.released_share import OpenedNumbers, check_share, record_of
+from unpooled.party.rules.released_share import (
+    OpenedNumbers,
+    check_share,
+    record_of,
+)
 from unpooled.party.rules.table_cuts import TableCuts
 from unpooled.party.steps.asked_step import AskedStep
 from unpooled.party.views.view import IdColumn, View
@@ -338,6 +343,49 @@ class Studies:
         if partition == "rows" and isinstance(asked.view, View):
             self._differencing.foresee(asked.step, asked.view, earlier)
 
+    def foresee_numbers(
+        self, asked: AskedStep, before: float, numbers: float, n_rows: int
+    ) -> bool:
+        """Refuse a planned step with which too many numbers would be opened.
+
+        Parameters
+        ----------
+        before : float
+            Numbers about each of its columns that the plan has before it.
+        numbers : float
+            Numbers that the step opens, in all of its rounds.
+        n_rows : int
+            N, as this study begins with it; 0 where it is not known.
+
+        Returns
+        -------
+        bool
+            Whether they would be further numbers: not of a question that was answered,
+            whose totals are taken for the same again.
+        """
+        opened, columns = self._audit_log.state().opened, asked.view.source_columns
+        table = self._differencing.table_name(asked)
+        if opened.has_form(self._form_of(asked, table)):
+            return False
+        total = Opened(before * len(columns) + numbers)
+        share = opened.share_with(columns, record_of(total, self._key), n_rows)
+        if n_rows:
+            check_share(self._policy, share, total, table)
+        return True
+
+    def _form_of(self, asked: AskedStep, table: str) -> str:
+        """Return the name of a question without the numbers that were fitted before it.
+
+        A plan has none of these, and takes a question of a known form for one that was
+        answered: a study that is repeated opens the same totals.
+        """
+        function, view = asked.step.function, asked.view
+        form = [table, function.__module__, function.__qualname__, asked.request.to]
+        form += [view.transforms, view.source_columns, view.selection]
+        form += [view.columns] if isinstance(view, View) else []
+        name = hashlib.blake2b(canonical(form), digest_size=16, key=self._key)
+        return name.hexdigest()
+
     def foresee_leverage(self, asked: AskedStep, lacking: Collection[str]) -> None:
         """Refuse a planned step for single rows, or few, whatever numbers are fitted.
 
@@ -424,6 +472,7 @@ class Studies:
             share = before.share_with(columns, record, n_rows)
             check_share(self._policy, share, opened, table)
             record["share"] = share
+            record["form"] = self._form_of(asked, table)
             if (part := self.cuts.part(asked)) is not None:
                 record["part"] = part
                 rows = partial(self.cuts.n_of_blocks, view.table)

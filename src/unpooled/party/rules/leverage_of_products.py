@@ -18,11 +18,16 @@ are both their records. So there are as many of them as a derived column needs
 (`rules.rare_derived`), and too many for the equations. A silo judges its own, or those
 of all silos where these were counted.
 
+Features that a study draws of columns, for a kernel, are functions too, as many as the
+study likes, and a sum over few rows is an equation for these rows' cells. So over the
+rows with a flag, of a class, or without a cell, there are no more of them than
+`max_feature_ratio` of these rows' cells.
+
 Products of two columns in a class by itself are three factors too. There the rows of
 the class are judged as a table would be, where the silo has enough of them for that.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import final
@@ -75,9 +80,10 @@ class LeverageOfProducts:
         Raises
         ------
         Refusal
-            As "derived_rows".
+            As "derived_rows", or of drawn features "max_feature_ratio".
         """
         self._derived.check(view)
+        self._check_drawn(step, view)
         limit, factors = self._policy.max_leverage, _factors(view)
         if not functions_of(view) or limit >= 1.0:
             return
@@ -114,6 +120,31 @@ class LeverageOfProducts:
         pairs = tells_pairs(step, len(view.columns))
         if pairs and functions_of(view) and self._policy.max_leverage < 1.0:
             self._check_few(view.up_to_scale())
+
+    def _check_drawn(self, step: Step, view: View) -> None:
+        """Refuse drawn features beside rows that are few for them."""
+        if not view.drawn:
+            return
+        pairs = tells_pairs(step, len(view.columns))
+        by_class, missing = tells_classes(step, view.table), tells_missing(step)
+        passed = self._passed.setdefault(view.table, set())
+        name = f"drawn {view.digest()} {view.selection} {pairs} {by_class} {missing}"
+        if name in passed:
+            return
+        n_rows = list[int]()
+        if pairs:
+            counted = {name for names, _ in view.groups for name in names}
+            own = [name for name in view.columns if name not in counted]
+            n_rows += rows_that_differ(view, own).tolist()
+            n_rows += [int(n) for _, counts in view.groups for n in counts]
+        if missing:
+            lacking = (np.isnan(block.X).sum(axis=0) for block in view.blocks())
+            n_rows += np.sum(list(lacking), axis=0).tolist()
+        label = view.table.label
+        if by_class and label is not None:
+            n_rows += _few_of_label(step, view, label)
+        check_drawn(self._policy, view, n_rows)
+        passed.add(name)
 
     def _check_few(self, view: View) -> None:
         """Refuse derived columns beside one in which few rows differ from others."""
@@ -179,6 +210,33 @@ def check_functions(factors: set[str], n_rows: Iterable[int | float]) -> None:
     """
     if any(_are_too_few(n, factors) for n in n_rows):
         raise Refusal("derived_rows")
+
+
+def check_drawn(policy: Policy, view: View, n_rows: Iterable[int | float]) -> None:
+    """Refuse more drawn features over few rows than a share of their cells."""
+    for n_read, n_drawn in view.drawn:
+        for n in n_rows:
+            if n > 0 and not policy.allows_pairs(n_drawn, int(n) * n_read):
+                raise Refusal(
+                    "max_feature_ratio",
+                    f"Here {n_drawn:,} features of {n_read:,} columns over {n:,} rows.",
+                )
+
+
+def _few_of_label(step: Step, view: View, label: str) -> list[int]:
+    """Return the rows that sums by class, or with the label, are about here.
+
+    Of classes that are counted over all silos, those of each block by which selections
+    differ; otherwise those whose label is not the usual one.
+    """
+    sizes = [n for n, whole in view.class_sizes(label) if n < whole]
+    declared = [*step.declared.values(), *step.takes.values()]
+    if any(one.counts in ("classes", "names") for one in declared):
+        return sizes
+    counts = Counter[object]()
+    for block in view.table.blocks((), [label]):
+        counts.update(block.extra[label].tolist())
+    return [*sizes, view.table.n_rows - max(counts.values(), default=0)]
 
 
 def _are_too_few(n_rows: int | float, factors: set[str]) -> bool:

@@ -432,6 +432,27 @@ class View:
         ]
 
     @property
+    def drawn(self) -> list[tuple[int, int]]:
+        """How many columns each transform that draws features reads, and it makes.
+
+        Of features that are all mixed afterwards, as along their components, no more
+        are left than the mixture has columns.
+        """
+        found = list[tuple[int, int]]()
+        for place, one in enumerate(self._derived):
+            grouped = any(taken.counts == "groups" for taken in one.step.takes.values())
+            if one.step.by_column or grouped or not one.step.settings:
+                continue
+            names, size = set(one.made), len(one.made)
+            for later in self._derived[place + 1 :]:
+                if names <= set(later.read) and not later.step.by_column:
+                    names, size = set(later.made), min(size, len(later.made))
+                elif names & set(later.read):
+                    names |= set(later.made)
+            found.append((len(one.read), size))
+        return found
+
+    @property
     def computed(self) -> list[int]:
         """The places of the columns that are other functions of the table's.
 
@@ -942,9 +963,14 @@ def _applied(
         public["kept"] = kept(one.operation.kept_of)
     fills = step.by_column in (True, "missing") and not step.widens
     stays = np.array(stay) if fills else np.zeros(0)
+    # Nobody could tell any more which column a missing cell behind it is of, and so how
+    # it was filled before.
+    complete = not (step.by_column or step.by_pattern or "cells" in step.reads)
     for block in blocks:
         with np.errstate(all="ignore"):
             X: Float[Array, "n q"] = step(block.X, **public)
+            if complete and np.isnan(block.X.sum()) and np.isnan(block.X).any():
+                raise DataError("Impute first.", rule="missing_values")
             if not np.isnan(stays).all():
                 X = np.where(np.isnan(block.X) & ~np.isnan(stays), stays, X)
             if held is not None:
