@@ -116,6 +116,53 @@ def test_a_study_is_repeated_after_ordinary_rows_came(attack):
     before_and_after(silos(tables(), label="group"), attack, appended(one=False))
 
 
+def relabelled(new: int) -> pd.DataFrame:
+    """Return b's rows, of which one changed its class, and ten another cell."""
+    b = tables()["b"]
+    b.loc[RELABELLED, "group"] = 0
+    others = b.index[b["group"] == 0].difference([RELABELLED])[:10]
+    b.loc[others, "ill"] = 1.0 - b.loc[others, "ill"]
+    came = rows_of(new, 9).assign(group=0)
+    return pd.concat([b, came], ignore_index=True)
+
+
+RELABELLED = int(tables()["b"]["group"].idxmax())
+LEFT = {
+    "a label beside other cells": relabelled(0),
+    "a label beside new rows": relabelled(20),
+    "rows": tables()["b"].drop(
+        [RELABELLED, *tables()["b"].query("group == 0").index[:15]]
+    ),
+}
+
+
+def of_group(here: Silos, table: pd.DataFrame) -> np.ndarray:
+    before = class_sums(here.federation)
+    here.parties["b"].table = open_source(table, label="group")
+    return before - class_sums(here.federation)
+
+
+@pytest.mark.parametrize("table", LEFT.values(), ids=LEFT.keys())
+def test_nobody_is_the_only_one_who_left_a_class(table):
+    with pytest.raises(ReleaseRefusedError) as refused:
+        of_group(silos(tables(), label="group"), table)
+    assert (refused.value.party, refused.value.rule) == ("b", "changed_rows")
+
+
+@pytest.mark.parametrize("table", LEFT.values(), ids=LEFT.keys())
+def test_control_who_alone_left_a_class_is_its_difference(table):
+    found = of_group(silos(tables(), label="group", policy=OPEN), table)
+    person = tables()["b"].loc[RELABELLED, ["age", "pressure"]]
+    assert_allclose(found, person.tolist(), atol=1e-6)
+
+
+def test_sums_that_are_not_by_class_are_answered_when_one_left_it():
+    here = silos(tables(), label="group")
+    products(here.federation)
+    here.parties["b"].table = open_source(relabelled(20), label="group")
+    products(here.federation)
+
+
 def test_the_rows_that_came_are_enough_for_the_columns():
     here = silos(tables(), label="group")
     with pytest.raises(ReleaseRefusedError, match="Wait until more rows have come"):

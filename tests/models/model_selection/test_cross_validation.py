@@ -534,7 +534,7 @@ def test_a_splitter_is_refused():
 
 
 def test_a_refusal_of_one_fold_is_the_refusal_of_all():
-    tables = two_views((30, 90, 70))
+    tables = two_views((60, 90, 70))
     policy = {"max_released_share": 0.05}
     federation = up.simulate(tables, random_state=0, policy=policy)
 

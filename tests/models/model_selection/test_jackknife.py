@@ -278,12 +278,31 @@ def test_a_model_without_numbers_has_no_jackknife():
 
 
 def test_a_budget_of_numbers_holds_for_all_fits_together():
-    federation = federated(policy=up.Policy())
+    federation = federated(policy=up.Policy(max_released_share=0.08))
     up.PCA(2).fit(federation)
 
     with pytest.raises(ReleaseRefusedError, match="max_released_share"):
-        # 5 numbers about a column for each of 21 fits, of 300 cells.
-        up.jackknife(up.PCA(2), federation, n_blocks=20)
+        # 5 numbers about a column for each of 6 fits, of 300 cells.
+        up.jackknife(up.PCA(2), federation, n_blocks=5)
+
+
+def test_blocks_that_silos_do_not_share_are_refused_before_any_fit():
+    """A fit without a block that no silo has is the fit of all rows: no error of it."""
+    for call in (
+        lambda here: up.jackknife(up.PCA(2), here, n_blocks=12),
+        lambda here: up.cross_validate(up.PCA(2), here, cv=12),
+    ):
+        federation = federated(policy=up.Policy(), follow=True)
+        with pytest.raises(ReleaseRefusedError, match="shared_blocks"):
+            call(federation)
+        assert not any("squares" in line.step for line in federation.ledger)
+
+
+def test_blocks_without_rows_have_no_error():
+    """Silos that disclose their own share no number of blocks."""
+    federation = federated(policy={"allow_disclosed": True})
+    with pytest.raises(DataError, match="Of 12 blocks 3 have no rows"):
+        up.jackknife(up.PCA(2), federation, n_blocks=12)
 
 
 @pytest.mark.slow

@@ -509,8 +509,8 @@ def jackknife(
     Raises
     ------
     DataError
-        For a model with `privacy`, a number of components that a rule finds, or where
-        fits without a block have results of other shapes.
+        For a model with `privacy`, a number of components that a rule finds, blocks
+        without rows, or where fits without a block have results of other shapes.
     ReleaseRefusedError
         Where a silo's policy refuses, such as blocks with few rows for the number of
         columns, or more numbers than `max_released_share` leaves.

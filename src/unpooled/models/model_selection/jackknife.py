@@ -215,6 +215,11 @@ def jackknife_of(
         for name, value in _aligned(own, found, directed, align).items():
             replicates[name][j] = value
     N, rows = _rows_of(model, others)
+    if not rows.all():
+        raise DataError(
+            f"Of {len(rows)} blocks {np.count_nonzero(rows == 0.0)} have no rows, and "
+            f"a fit without them is the fit of all rows. Choose fewer blocks."
+        )
     errors, bias = {}, {}
     for name, of_all in found.items():
         errors[name], bias[name] = _error_and_bias(of_all, replicates[name], rows, N)

@@ -36,12 +36,16 @@ class TableVersion:
         A digest of each row, sorted; None in a log in memory.
     only_ids : bool
         Whether its ids were matched, and nothing else of it was answered about.
+    classes : dict of str to int, optional
+        How many rows had each class of its label, by a digest of the class; None in a
+        log in memory, and in notes of earlier versions of the library.
     """
 
     columns: tuple[str, ...]
     label: str
     rows: UInt64[Array, " n"] | None
     only_ids: bool = False
+    classes: Mapping[str, int] | None = None
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "TableVersion":
@@ -49,8 +53,8 @@ class TableVersion:
         rows = record.get("rows")
         if rows is not None:
             rows = np.frombuffer(base64.b64decode(rows), "<u8")
-        only_ids = record.get("only_ids", False)
-        return cls(tuple(record["columns"]), record["label"], rows, only_ids)
+        only_ids, classes = record.get("only_ids", False), record.get("classes")
+        return cls(tuple(record["columns"]), record["label"], rows, only_ids, classes)
 
 
 @final

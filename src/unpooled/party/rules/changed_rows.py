@@ -15,8 +15,10 @@ session those about single classes and about weights, are asked about these rows
 A choice of complete rows is a table of its own. It may come after an answer about all
 rows: the rows that it leaves out are judged likewise.
 
-Of rows that are gone the silo has digests and no cells. How many must at least have
-changed is all that it can judge of them (`rules.table_versions`).
+Of rows that are gone the silo has digests, how many there were of each class, and no
+cells. How many must at least have changed (`rules.table_versions`), and of a class
+where sums are by class, is all that it can judge of them: a label that was corrected
+beside ten other cells would otherwise take one person out of a class.
 """
 
 from collections.abc import Mapping
@@ -55,6 +57,8 @@ class ChangedRows:
         self._tables = WeakKeyDictionary[Table, dict[str, AlignedTable]]()
         # Of a table: the steps and views that were judged, and passed.
         self._passed = WeakKeyDictionary[Table, set[str]]()
+        # Of a table: rows of each class that left since each earlier answer.
+        self._gone = WeakKeyDictionary[Table, list[int]]()
 
     def check(
         self,
@@ -80,6 +84,8 @@ class ChangedRows:
         """
         if not any(one.noise is None for one in step.leaves.values()):
             return
+        if _by_class(step) and view.table is view.whole:
+            self._check_gone(view.table)
         for version, some in came.items():
             new = view.of_rows(some)
             try:
@@ -113,6 +119,17 @@ class ChangedRows:
                 known[name] = AlignedTable(view.whole, np.flatnonzero(left))
         return known
 
+    def _check_gone(self, table: Table) -> None:
+        """Refuse sums by class of which a few people left some class."""
+        if table not in self._gone:
+            found = self._versions.gone_by_class(table).values()
+            self._gone[table] = [n for own in found for n in own]
+        try:
+            self._policy.check_classes(self._gone[table])
+        except Refusal as broken:
+            detail = f"By {broken.rule}, of rows that left a class."
+            raise Refusal("changed_rows", detail) from None
+
     def _judge(
         self, step: Step, view: View, new: View, version: str, *, planned: bool
     ) -> None:
@@ -121,8 +138,7 @@ class ChangedRows:
                 self._policy.check_features(one, len(view.columns), new.n_rows)
         declared = [*step.declared.values(), *step.takes.values()]
         label = view.table.label
-        by_class = "y" in step.reads and any("c" in d.axes.split() for d in declared)
-        if by_class and label is not None:
+        if _by_class(step) and label is not None:
             self._policy.check_classes(n for n, _ in new.class_sizes(label))
         if any(one.counts == "cells" for one in declared):
             cells = sum(observed_sums(block.X)[0] for block in new.blocks())
@@ -141,3 +157,8 @@ class ChangedRows:
             if any(one_row_carries(one, limit) for one in judged):
                 raise Refusal("max_leverage")
         passed.add(key)
+
+
+def _by_class(step: Step) -> bool:
+    declared = [*step.declared.values(), *step.takes.values()]
+    return "y" in step.reads and any("c" in d.axes.split() for d in declared)

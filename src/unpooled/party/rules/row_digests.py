@@ -106,6 +106,17 @@ def label_cells(values: Shaped[Array, " n"], key: bytes) -> UInt64[Array, " n"]:
     return np.array([numbers[label] for label in labels], np.uint64)
 
 
+def class_counts(values: Shaped[Array, " n"], key: bytes) -> dict[str, int]:
+    """Return how many rows have each label, by its digest; missing ones not."""
+    cells, counts = np.unique(label_cells(values, key), return_counts=True)
+    none = _number(None, key)
+    return {
+        f"{_hash(key, f'class {cell}'):016x}": n
+        for cell, n in zip(cells.tolist(), counts.tolist(), strict=True)
+        if cell != none
+    }
+
+
 def _number(label: object, key: bytes) -> int:
     if label is None or isinstance(label, int | float):
         return int(_bits(np.array([np.nan if label is None else label], float))[0])

@@ -283,8 +283,9 @@ class TableCuts:
         if most is None or own > most:
             # Nobody counted yet, or another session merged blocks meanwhile.
             raise Refusal("out_of_order")
-        empty = not view.kept_blocks and own == most
-        if empty or most == 1:
+        # Without any of the shared blocks a part is empty; with all it leaves none out,
+        # and a fit of it is the fit of all rows.
+        if most == 1 or (own == most and len(view.kept_blocks) in (0, most)):
             raise Refusal("shared_blocks")
 
     def _selection(self, asked: AskedStep) -> dict[str, Any] | None:

@@ -8,18 +8,23 @@ versions tell all other rules which table an answer was about.
 
 import base64
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 
-from unpooled.arrays import Array, Bool, UInt64
+from unpooled.arrays import Array, Bool, Shaped, UInt64
 from unpooled.data.table import Table
 from unpooled.ledger import canonical
 from unpooled.party.memory.audit_log import AuditLog, Note
 from unpooled.party.memory.audit_state import TableVersion
 from unpooled.party.rules.policy import Policy
-from unpooled.party.rules.row_digests import former_digests, row_digests
+from unpooled.party.rules.row_digests import (
+    class_counts,
+    former_digests,
+    row_digests,
+)
 from unpooled.protocol.refusal import Refusal
 
 # A log in memory names its first version so: nothing is there to compare it with.
@@ -158,6 +163,30 @@ class TableVersions:
             found[other] = self._left[place, other]
         return found
 
+    def gone_by_class(self, table: Table) -> dict[str, list[int]]:
+        """Return how many rows of each class left since each answered version.
+
+        A row whose label changed left its class. By the version's name; those that had
+        another label are left out.
+        """
+        if not table.label:
+            return {}
+        now, labels = None, np.zeros(0)
+        found = dict[str, list[int]]()
+        for other, came in self.came(table).items():
+            version = self._audit_log.state().tables[other]
+            before = self._classes_of(other, version)
+            if before is None or version.label != table.label:
+                continue
+            if now is None:
+                labels = _labels(table)
+                now = class_counts(labels, self._key)
+            added = class_counts(labels[came], self._key)
+            found[other] = [
+                n + added.get(one, 0) - now.get(one, 0) for one, n in before.items()
+            ]
+        return found
+
     def notes(self, table: Table, *, only_ids: bool = False) -> list[Note]:
         """Return a note of a table's rows, the first time that it is answered about."""
         place, name, version = self._find(table)
@@ -170,6 +199,8 @@ class TableVersions:
         if self._audit_log.path is not None:
             rows = self._digests(place, version.columns, version.label)
             record["rows"] = base64.b64encode(rows.tobytes()).decode()
+            if table.label:
+                record["classes"] = class_counts(_labels(table), self._key)
         return [("table", record)]
 
     def _find(self, table: Table) -> tuple[int, str, TableVersion]:
@@ -232,6 +263,12 @@ class TableVersions:
         place = next(p for p, known in enumerate(self._known) if known[1] == name)
         return self._digests(place, version.columns, version.label)
 
+    def _classes_of(self, name: str, version: TableVersion) -> Mapping[str, int] | None:
+        if version.rows is not None:
+            return version.classes
+        table = next(known[0] for known in self._known if known[1] == name)
+        return class_counts(_labels(table), self._key) if table.label else None
+
     def _former_change(self, table: Table, number: int) -> Change | None:
         """Return how a version differs that an earlier library noted."""
         place, name, _ = self._find(table)
@@ -246,6 +283,12 @@ class TableVersions:
                 change = _compared(before, self._former[place, columns])
             self._changes[name, number] = change
         return self._changes[name, number]
+
+
+def _labels(table: Table) -> Shaped[Array, " n"]:
+    label = table.label or ""
+    parts = [block.extra[label] for block in table.blocks((), [label])]
+    return np.concatenate(parts) if parts else np.zeros(0)
 
 
 def _compared(before: UInt64[Array, " n"], now: UInt64[Array, " l"]) -> Change:
