@@ -116,7 +116,7 @@ def test_nor_among_more_columns_than_rows_can_judge_at_once():
         others = pd.DataFrame(rng.standard_normal((100, 70)), columns=names)
         data[name] = pd.concat([frame, others], axis=1)
     here = up.simulate(data)
-    for some in (["ill"], names[:31], names[31:62], names[62:]):
+    for some in (["ill"], names[:30], names[30:60], names[60:]):
         up.PCA().fit(here.select([*some, "age"]))
     with pytest.raises(ReleaseRefusedError, match="max_leverage"):
         up.PCA().fit(here.select(["ill_later", "age"]))

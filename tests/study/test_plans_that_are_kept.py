@@ -388,3 +388,45 @@ def test_a_plan_says_where_declared_ranges_do_not_overlap(
     assert "a: 100 to 230" in note
     assert "b: 1 to 2.3" in note
     assert note.endswith(said)
+
+
+# --- What the silo answered before. ---------------------------------------------------
+
+
+def test_a_plan_foresees_what_the_budget_of_numbers_refuses():
+    """And that a study that is repeated opens nothing new."""
+    rng = np.random.default_rng(0)
+    here = up.simulate({s: rng.normal(size=(30, 5)) for s in "abc"}, follow=True)
+    ended = False
+    for left in range(5):
+        view = here.select([f"x{j}" for j in range(5) if j != left])
+        for model in (up.StandardScaler(), up.PCA(2), up.Correlation()):
+            planned = plan(model, view)
+            rules = {rule for _, _, rule in planned.refusals}
+            if rules:
+                assert rules == {"max_released_share"}
+                with pytest.raises(ReleaseRefusedError, match="max_released_share"):
+                    model.fit(view)
+                ended = True
+            else:
+                model.fit(view)
+    assert ended
+    view = here.select(["x1", "x2", "x3", "x4"])
+    assert not plan(up.PCA(2), view).refusals
+    up.PCA(2).fit(view)
+
+
+def test_plans_of_three_numbers_of_columns_do_not_end_what_a_silo_answers():
+    """All of them are one question, whose answer is a coarse number of rows."""
+    rng = np.random.default_rng(0)
+    here = up.simulate({s: rng.normal(size=(40, 40)) for s in "abc"}, follow=True)
+    for width in (40, 30, 20, 14):
+        view = here.select([f"x{j}" for j in range(width)])
+        said = {rule for _, _, rule in plan(up.PCA(2), view).refusals}
+        assert said == {"max_feature_ratio"}
+    # 40 rows are 40 to four binary digits, 41 to 43 are too.
+    view = here.select([f"x{j}" for j in range(13)])
+    assert not plan(up.PCA(2), view).refusals
+    up.PCA(2).fit(view)
+    odd = up.simulate({s: rng.normal(size=(43, 14)) for s in "abc"})
+    assert plan(up.PCA(2), odd).refusals

@@ -66,7 +66,8 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "predictor are far from all others, the offset has too large a range, or "
             "the columns separate the responses: leave rare columns out "
             "(unpooled.RareColumns, with a min_rows of about ten for each silo), take "
-            "logarithms, or use a stronger penalty (a smaller C). Robust standard "
+            "logarithms, or use a stronger penalty (a smaller C, such as C=0.01, of "
+            "standardised columns). Robust standard "
             'errors weigh rows by squared residuals: cov_type="nonrobust" does not. Or '
             "let the silo raise max_leverage.",
         ),

@@ -444,16 +444,24 @@ class Party:
                 session.foresee(asked)
             self._studies.foresee(asked, session.parties, self.partition, earlier, rho)
             if matched and isinstance(asked.view, View) and self.partition == "rows":
-                n_rows = self._rows_known(session)
+                self._studies.foresee_leverage(asked, self._cells.lacking(asked.view))
+            constant = self._cells.constant(asked) if varying and matched else []
+            if isinstance(asked.view, View) and self.partition == "rows":
+                n_rows = self._rows_opened(session)
                 before, own = opens
                 further = self._studies.foresee_numbers(asked, before, own, n_rows)
                 read |= {"further": further}
-                self._studies.foresee_leverage(asked, self._cells.lacking(asked.view))
-            constant = self._cells.constant(asked) if varying and matched else []
         except (Refusal, ReleaseRefusedError) as refusal:
             found = isinstance(refusal, RefusedColumns)
             columns = list(refusal.columns) if found else []
             about = refusal.about if isinstance(refusal, Refusal) else None
+            if refusal.rule == "max_released_share":
+                # Who has the totals knows how many there are, and N.
+                return {
+                    "kind": "planned",
+                    "rule": refusal.rule,
+                    "columns": [],
+                } | read, {}
             rule = self._studies.refused(
                 *(header, refusal.rule, message.digests),
                 of_table=found and about is None,
@@ -653,13 +661,17 @@ class Party:
 
     def _rows_known(self, session: Session) -> int:
         """Return N of a session's roster where it was counted, else 0."""
+        return max(self._rows_opened(session), self._studies.cuts.n_counted(self.table))
+
+    def _rows_opened(self, session: Session) -> int:
+        """Return N of a session's roster where it was opened to all, else 0."""
         known = self._verified_rows(session)
         if not known and self.simulated_rows is not None:
             known = self.simulated_rows(session.parties)
         elif not known:
             # Each study between organisations is a process of its own.
             known = self._studies.rows_of_earlier(session.parties)
-        return max(known, self._studies.cuts.n_counted(self.table))
+        return known
 
     def _verified_rows(self, session: Session) -> int:
         """Return N of a session's roster as its study has verified it, else 0."""

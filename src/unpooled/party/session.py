@@ -327,7 +327,7 @@ class Session:
         policy.check_rows(view.fewest_rows)
         if len(view.columns) > len(view.source_columns) and view.n_rows:
             # Of drawn features already the sums of many tell who is in the data.
-            policy.check_made(len(view.columns), view.n_rows)
+            policy.check_width(len(view.columns), view.n_rows)
         for operation in request.operations:
             if isinstance(operation, Derive):
                 policy.check_groups(operation)

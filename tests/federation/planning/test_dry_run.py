@@ -159,7 +159,7 @@ def test_what_the_silos_say_to_a_plan_holds_no_numbers(here):
     for _, data in here.wire.received:
         message = decode(data)
         assert message.arrays == {}
-        said = {"rule": "", "columns": [], "complete_in": []}
+        said = {"rule": "", "columns": [], "complete_in": [], "further": True}
         assert set(message.header) == {"party", "request", "kind", *said}
         assert {name: message.header[name] for name in said} == said
 
@@ -241,7 +241,8 @@ def with_one_flag():
 @pytest.mark.parametrize("before", [(), (up.StandardScaler(),)], ids=repr)
 def test_a_plan_of_folds_costs_one_refusal(before):
     """Each fold would be another one, and the silo then answer nothing for 30 days."""
-    here = up.simulate(with_one_flag(), label="kind", policy={"max_refusals": 2})
+    policy = {"max_refusals": 2, "max_released_share": 9.0}
+    here = up.simulate(with_one_flag(), label="kind", policy=policy)
     model = make_pipeline(*before, up.LinearDiscriminantAnalysis())
     plan = up.plan(CrossValidation(model, cv=5), here)
     refused = ("b", "discriminant.local_within_scatter", "max_leverage")

@@ -180,6 +180,23 @@ def test_ellipses_hold_two_thirds_of_normal_rows():
     assert_allclose(scipy.stats.chi2.cdf(squares, 2), 0.68, rtol=1e-12)
 
 
+@pytest.mark.parametrize("shrinkage", [0.9, "auto", None])
+def test_shares_that_do_not_add_up_are_explained(shrinkage):
+    X, y = rows()
+    model = fitted(X, y, shrinkage=shrinkage, n_components=2)
+    shares = model.explained_variance_ratio_
+    if shrinkage != "auto":
+        theirs = sklearn.discriminant_analysis.LinearDiscriminantAnalysis(
+            solver="eigen", shrinkage=shrinkage
+        ).fit(X, y)
+        assert_allclose(shares, theirs.explained_variance_ratio_[:2], rtol=RTOL)
+    whole = abs(shares.sum() - 1.0) < RTOL
+    assert whole == (shrinkage is None)
+    assert ("do not add up to 100 %" in str(model.summary())) != whole
+    first = fitted(X, y, shrinkage=shrinkage, n_components=1)
+    assert "do not add up" not in str(first.summary())
+
+
 def test_one_shot_results_are_directions_and_sizes():
     model = fitted(*rows(), n_components=2, solver="dgep-eigh")
     tables = model.summary().tables

@@ -328,6 +328,14 @@ def _directions(model: "LinearDiscriminantAnalysis", columns: Sequence[str]) -> 
         else "The direction along which the classes differ most, in units of the "
         "variance within classes. "
     )
+    # As scikit-learn has them: parts of a sum over all eigenvalues.
+    every = len(shares) == min(len(model.classes_) - 1, len(columns))
+    if every and abs(float(np.sum(shares)) - 1.0) > 1e-9:
+        text += (
+            "They do not add up to 100 %: where covariance matrices are shrunk, that "
+            "between the classes (of all rows less within) has further directions, "
+            "some of them negative. "
+        )
     text += "A score is the sum of each column times its weight"
     text += "." if _at_zero(model) else ", plus the constant."
     return Exhibit("Discriminant directions", text, [table, *scalings])

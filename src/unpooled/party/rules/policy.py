@@ -26,6 +26,8 @@ from unpooled.protocol.step import Step, find_step
 from unpooled.protocol.view_operations import Derive
 
 _Kind = TypeVar("_Kind")
+# Leading binary digits of its rows that a silo's refusal may depend on.
+_DIGITS = 4
 
 # Keys of earlier versions, and what they became.
 _FORMER = {
@@ -351,20 +353,32 @@ class Policy:
         A silo without rows in the view has nothing that could be solved for.
         """
         if declared.pairs_features and n_rows:
-            self.check_made(n_features, n_rows)
+            self.check_width(n_features, n_rows)
+
+    def check_width(self, n_columns: int, n_rows: int) -> None:
+        """Refuse columns where they are too many for rows of the silo's own.
+
+        These are rounded down, so that their number does not follow from how many
+        columns are refused, and all such refusals are of one question.
+        """
+        if n_columns > self.most_columns(n_rows):
+            raise Refusal(
+                "max_feature_ratio",
+                f"Of {n_columns:,} columns at most {self.most_columns(n_rows):,} pass "
+                f"with {n_rows:,} rows here.",
+                about=["columns", rounded_down(n_rows)],
+            )
 
     def check_made(self, n_columns: int, n_rows: int) -> None:
         """Refuse made-up columns where they are too many for the rows."""
         if not self.allows_pairs(n_columns, n_rows):
             raise Refusal(
-                "max_feature_ratio",
-                f"Of {n_columns:,} columns at most {self.most_columns(n_rows):,} pass "
-                f"with {n_rows:,} rows here.",
+                "max_feature_ratio", f"Here {n_columns:,} columns of {n_rows:,} rows."
             )
 
     def most_columns(self, n_rows: int) -> int:
-        """Return the most columns under `max_feature_ratio`, from which n follows."""
-        return int(min(self.max_feature_ratio * n_rows, 1e9))
+        """Return the most columns over rows of the silo's own, by a coarse number."""
+        return int(min(self.max_feature_ratio * rounded_down(n_rows), 1e9))
 
     def allows_pairs(self, n_features: int, n_rows: int) -> bool:
         """Whether a release over all pairs of so many features is allowed."""
@@ -441,3 +455,12 @@ def _check_value(name: str, default: Any, value: Any) -> None:
             good, wanted = whole, "a whole number"
     if not good:
         raise StudyError(f"Policy {name} = {value!r}: it takes {wanted}.")
+
+
+def rounded_down(n_rows: int) -> int:
+    """Return a number of rows to four binary digits, for limits that are refused at.
+
+    Whoever finds such a limit learns the number of rows within an eighth.
+    """
+    step = 1 << max(n_rows.bit_length() - _DIGITS, 0)
+    return n_rows // step * step

@@ -28,7 +28,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, final
 
-from unpooled.party.rules.policy import Policy
+from unpooled.party.rules.policy import Policy, rounded_down
 from unpooled.protocol.opened_numbers import Opened
 from unpooled.protocol.refusal import Refusal
 
@@ -38,8 +38,6 @@ BEFORE_COUNTED = (
     "own rows times the number of silos: where other silos are larger, it refuses at a "
     "smaller share."
 )
-# Leading binary digits of its rows that a silo's refusal may depend on.
-_DIGITS = 4
 # The version of a table, and some of its blocks.
 Part = tuple[str, frozenset[int]]
 
@@ -199,12 +197,3 @@ def pooled_rows(
         return own * (n_columns + n_parties - 1) // max(n_columns, 1)
     # With more rows than all silos had, what it refuses at is a number of its own.
     return max(known, rounded_down(own)) if known else n_parties * rounded_down(own)
-
-
-def rounded_down(n_rows: int) -> int:
-    """Return a number of rows to four binary digits, for limits that are refused at.
-
-    Whoever finds such a limit learns the number of rows within an eighth.
-    """
-    step = 1 << max(n_rows.bit_length() - _DIGITS, 0)
-    return n_rows // step * step
