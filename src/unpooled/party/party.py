@@ -447,8 +447,10 @@ class Party:
                 self._studies.foresee_leverage(asked, self._cells.lacking(asked.view))
             constant = self._cells.constant(asked) if varying and matched else []
             if isinstance(asked.view, View) and self.partition == "rows":
-                n_rows = self._rows_opened(session)
-                before, own = opens
+                n_rows, before, own = self._rows_opened(session), *opens
+                if n_rows < self._studies.cuts.n_counted(self.table):
+                    # Only of folds: what is refused here would tell N.
+                    n_rows = 0
                 further = self._studies.foresee_numbers(asked, before, own, n_rows)
                 read |= {"further": further}
         except (Refusal, ReleaseRefusedError) as refusal:
