@@ -78,7 +78,7 @@ def by_flag(here: up.Federation) -> Array:
     transformer = up.make_column_transformer(
         (features(), COLUMNS), remainder="passthrough"
     ).fit(here)
-    kernel = transformer.transformers_[0][1]
+    kernel, _ = transformer.transformers_[0]
     view = transformer.transform(here)
     model = up.PCA().fit(view)
     N, mean = model.n_samples_, model.mean_
