@@ -163,6 +163,15 @@ def test_sums_that_are_not_by_class_are_answered_when_one_left_it():
     products(here.federation)
 
 
+def test_other_people_are_answered_about_whatever_classes_the_former_had():
+    former = rows_of(100, 7)
+    former["group"] = (former.index < 4).astype(int)
+    here = silos({**tables(), "b": former}, label="group")
+    products(here.federation)
+    here.parties["b"].table = open_source(tables()["b"], label="group")
+    class_sums(here.federation)
+
+
 def test_the_rows_that_came_are_enough_for_the_columns():
     here = silos(tables(), label="group")
     with pytest.raises(ReleaseRefusedError, match="Wait until more rows have come"):

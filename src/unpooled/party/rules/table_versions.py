@@ -167,7 +167,8 @@ class TableVersions:
         """Return how many rows of each class left since each answered version.
 
         A row whose label changed left its class. By the version's name; those that had
-        another label are left out.
+        another label are left out, and so are classes that all rows left: an answer
+        about what was all of a class was judged when it was given.
         """
         if not table.label:
             return {}
@@ -182,9 +183,8 @@ class TableVersions:
                 labels = _labels(table)
                 now = class_counts(labels, self._key)
             added = class_counts(labels[came], self._key)
-            found[other] = [
-                n + added.get(one, 0) - now.get(one, 0) for one, n in before.items()
-            ]
+            stayed = {one: now.get(one, 0) - added.get(one, 0) for one in before}
+            found[other] = [n - stayed[one] for one, n in before.items() if stayed[one]]
         return found
 
     def notes(self, table: Table, *, only_ids: bool = False) -> list[Note]:
