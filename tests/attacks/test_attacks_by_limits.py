@@ -80,10 +80,9 @@ def others(limit: int) -> int:
     """Return the rows of all silos whose value fewer of a silo's rows have."""
     number, size = 3, agreed_categories.SIZES[3]
     function: Any = agreed_categories.local_values.function
-    total = sum(
-        function(table.to_numpy(), n_cells=size, number=number, least=limit)["names"]
-        for table in tables().values()
-    )
+    arguments = {"n_cells": size, "number": number, "least": limit}
+    tables_of = [function(own.to_numpy(), **arguments) for own in tables().values()]
+    total = np.sum([own["names"] for own in tables_of], axis=0)
     read = agreed_categories.categories_in(total[0], (number,))
     assert read is not None
     return read.n_other

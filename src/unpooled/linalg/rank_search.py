@@ -240,8 +240,10 @@ def roundest(lo: Float[Array, " l"], hi: Float[Array, " l"]) -> Float[Array, " l
     for digits in range(17):
         power = 10.0 ** np.abs(digits - top)
         inverse = digits < top
-        scaled = np.ceil(np.where(inverse, lo / power, lo * power))
-        number = np.where(inverse, scaled * power, scaled / power)
+        # Of the way that is not taken, for brackets that are still wide.
+        with np.errstate(over="ignore"):
+            scaled = np.ceil(np.where(inverse, lo / power, lo * power))
+            number = np.where(inverse, scaled * power, scaled / power)
         inside = open_ & (number >= lo) & (number < hi)
         found, open_ = np.where(inside, number, found), open_ & ~inside
     return found
