@@ -24,6 +24,7 @@ from unpooled.party.party import Party
 from unpooled.party.rules import table_cuts
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.table_cuts import TableCuts
+from unpooled.protocol import block_levels
 from unpooled.protocol.view_operations import Rows, Select
 from unpooled.secure.keys.roster import Roster
 from wire import COLUMNS, PATIENT, Rogue, Silos, rows, silos
@@ -632,3 +633,44 @@ def test_a_block_has_no_more_products_than_a_share_of_its_own_cells(follow):
     assert regressed(test) == 0
     # Neither the other rows nor all of them are concerned.
     assert regressed(train) == regressed(here) == 3
+
+
+# --- how many rows a silo has, by the folds that it has no rows in --------------------
+
+UNEQUAL = {"a": 137, "b": 260, "c": 410, "d": 500}
+
+
+def rows_of_folds(here: up.Federation, n: int) -> np.ndarray:
+    """Return the rows of each fold over all silos, as every scaler opens them."""
+    fitted = [up.StandardScaler().fit(test) for _, test in here.folds(n)]
+    return np.array([np.max(scaler.n_samples_seen_) for scaler in fitted])
+
+
+def unequal(**options: Any) -> up.Federation:
+    tables = {name: rows(n, seed=n) for name, n in UNEQUAL.items()}
+    return up.simulate(tables, **options)
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_no_fold_lacks_the_rows_of_one_silo(follow):
+    here = unequal(follow=follow)
+    # Blocks of a silo differ by a row at the most.
+    assert np.ptp(rows_of_folds(here, 10)) <= len(UNEQUAL)
+    with pytest.raises(ReleaseRefusedError, match="shared_blocks"):
+        rows_of_folds(here, 20)
+
+
+def test_control_where_a_silo_lacks_blocks_the_others_tell_its_rows(monkeypatch):
+    monkeypatch.setattr(block_levels, "_HAD_BY_ALL", 99)
+    N = np.sort(rows_of_folds(unequal(), 20))
+    lacks = int(np.argmax(np.diff(N))) + 1
+    own = N[lacks:].sum() - (20 - lacks) * N[:lacks].mean()
+    assert 20 - lacks == UNEQUAL["a"] // 10
+    assert abs(own - UNEQUAL["a"]) < 20
+
+
+def test_silos_of_few_rows_do_not_keep_others_from_five_folds():
+    """What is left: that somebody has fewer than 50 rows shows, and about how many."""
+    tables = {name: rows(n, seed=n) for name, n in {**UNEQUAL, "e": 33}.items()}
+    N = rows_of_folds(up.simulate(tables, follow=True), 5)
+    assert len(N) == 5

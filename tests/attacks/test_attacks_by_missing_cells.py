@@ -3,6 +3,7 @@
 All people who lack one test lack another one too, but for one person. Sums over the
 rows that lack a test, or that have it, come from an indicator of missing cells, from
 pairwise correlations and from complete rows; two of them subtract to that person.
+So do three of them in one study, or two of a study before and after rows came.
 """
 
 from typing import Any
@@ -14,7 +15,9 @@ from numpy.testing import assert_allclose
 
 import unpooled as up
 from unpooled.arrays import Array
+from unpooled.data.sources.open_source import open_source
 from unpooled.errors import ReleaseRefusedError
+from wire import Silos, silos
 
 OTHERS, PERSON, OPEN = ["age", "pressure"], 50, {"max_leverage": 1.0}
 
@@ -162,3 +165,83 @@ def test_the_only_one_of_the_treated_without_the_test_is_no_difference():
 def test_control_without_a_limit_it_is_the_persons_age():
     found = ages_of_treated(up.simulate(treated(), policy=OPEN))
     assert_allclose(found, treated()["b"].loc[PERSON - 45, "age"], atol=1e-6)
+
+
+# --- three sums of one study, of which some combination is about one person -----------
+
+
+def visited(n_alone: int = 1) -> dict[str, pd.DataFrame]:
+    """Tables in which who missed a visit lacks both; some of b missed both visits."""
+    made = tables(20)
+    for table in made.values():
+        rng = np.random.default_rng(2)
+        table["both"] = rng.normal(5, 1, 150).round(2)
+        table["test"] = rng.normal(5, 1, 150).round(2)
+        table["later"] = rng.normal(5, 1, 150).round(2)
+        table.loc[:19, ["test", "both"]] = np.nan
+        table.loc[20:39, ["later", "both"]] = np.nan
+    of_b = slice(PERSON, PERSON + n_alone - 1)
+    made["b"].loc[of_b, ["test", "later", "both"]] = np.nan
+    return made
+
+
+def by_three_sums(here: up.Federation) -> Array:
+    """Return sums over who lacks one test, and the other, less who lacks both."""
+    _, sums = over_pairs(here.select([*OTHERS, "test", "later", "both"]))
+    whole = sums.diagonal()[:2]
+    return sum(whole - sums[:2, j] for j in (2, 3)) - (whole - sums[:2, 4])
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_who_lacks_all_tests_alone_is_not_three_sums(follow):
+    with pytest.raises(ReleaseRefusedError) as refused:
+        by_three_sums(up.simulate(visited(), follow=follow))
+    assert (refused.value.party, refused.value.rule) == ("b", "min_own_cells")
+
+
+def test_control_without_a_limit_it_is_three_sums():
+    here = up.simulate(visited(), policy=OPEN)
+    assert_allclose(by_three_sums(here), RECORD, atol=1e-6)
+
+
+def test_two_who_lack_all_tests_are_answered_about():
+    by_three_sums(up.simulate(visited(2), follow=True))
+
+
+# --- rows that came, of whom one lacks a test -----------------------------------------
+
+
+def came(n_lacking: int) -> pd.DataFrame:
+    """Return twelve rows, of which some lack the later test."""
+    rows = tables()["a"].loc[100:111].reset_index(drop=True)
+    rows.loc[: n_lacking - 1, "later"] = np.nan
+    return rows + 0.01
+
+
+def before_and_after(here: Silos, new: pd.DataFrame) -> Array:
+    """Return what the sums of the new ones are, less those with the later test."""
+
+    def sums() -> Array:
+        _, found = over_pairs(here.federation.select([*OTHERS, "later"]))
+        return found.diagonal()[:2] - found[:2, 2]
+
+    before = sums()
+    table = pd.concat([tables(3)["b"], new], ignore_index=True)
+    here.parties["b"].table = open_source(table)
+    return sums() - before
+
+
+def test_who_alone_of_those_who_came_lacks_a_test_is_no_difference():
+    with pytest.raises(ReleaseRefusedError) as refused:
+        before_and_after(silos(tables(3)), came(1))
+    assert (refused.value.party, refused.value.rule) == ("b", "changed_rows")
+
+
+def test_control_without_a_limit_it_is_the_difference():
+    found = before_and_after(silos(tables(3), policy=OPEN), came(1))
+    assert_allclose(found, came(1).loc[0, OTHERS].to_numpy(float), atol=1e-6)
+
+
+@pytest.mark.parametrize("n_lacking", [0, 2])
+def test_of_those_who_came_none_or_two_may_lack_a_test(n_lacking):
+    before_and_after(silos(tables(3)), came(n_lacking))

@@ -109,8 +109,7 @@ EXTRA: dict[type, set[str]] = {
     KernelPCA: {"kernel_means_", "score_weights_", "n_samples_", "squares_", "seed_"}
     | {"kept_", "eigenvalue_sum_"},
     PCA: {"eigenvalues_", "feature_variance_"},
-    SimpleImputer: {"n_observed_", "n_other_", "n_missing_", "indicator_features_"}
-    | {"certain_"},
+    SimpleImputer: {"n_observed_", "n_missing_", "indicator_features_"} | {"certain_"},
     LinearDiscriminantAnalysis: {
         *("n_samples_", "class_count_", "within_correlations_", "total_correlations_"),
         *("score_covariance_", "decision_std_", "eigenvalues_"),

@@ -39,9 +39,9 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "shared_blocks": (
             "too few silos have as many blocks of rows as the folds or splits name, so "
-            "that a part would have the rows of one silo or of two",
+            "that a part would have the rows of one silo or of two, or of all but one",
             "Choose fewer folds, or larger parts; each block has min_rows rows, in "
-            "three silos at least.",
+            "every silo that has five blocks, and in three silos at least.",
         ),
         "rows_of_parts": (
             "among the rows by which folds or splits differ, one is nearly all of a "

@@ -471,8 +471,9 @@ class Federation:
         most 20 blocks of at least `min_rows` rows, and deals the blocks to the folds.
         So any two folds, of any call or study, differ in whole blocks, those of the
         same numbers in each silo. Folds have equal numbers of rows only up to a block,
-        and a silo with fewer blocks than folds has no rows in some of them. Which rows
-        a block has never leaves the silo.
+        and a silo with fewer than 50 rows may have none in some of them. More folds
+        than a silo with 50 rows or more has blocks are refused. Which rows a block has
+        never leaves the silo.
 
         On a column partition all silos have the same blocks: row i is in block i modulo
         their number.

@@ -10,6 +10,10 @@ too, and the highest all above it. Candidates stand at equal distances of
 φ(x) = sgn(x) log(1 + |x|), so that one value of another order of magnitude does not
 make the brackets of all others wide; or, to find values to the last digit, at equal
 numbers of floating-point numbers.
+
+On the scale of φ all candidates are multiples of powers of two. Brackets of several
+searches, for whatever ranks and of whatever rows, therefore have ends in common: with
+other ends in each search the counts below them would be those of single values between.
 """
 
 from dataclasses import dataclass
@@ -22,6 +26,10 @@ from unpooled.linalg.yeo_johnson import log_size
 
 # Relative width, on the scale of φ, of the bracket of a constant column.
 _NARROWEST = 2.0**-40
+# Of the ends of a bracket: with smaller steps rounding decides where candidates are.
+_LEAST_STEP = 2.0**-46
+# A power of two, right to some digits, is just above this share of it.
+_BELOW_POWER = 0.99
 _SIGN = np.uint64(1 << 63)
 
 
@@ -48,17 +56,13 @@ class Brackets:
         own = (self.lo, self.hi, self.below_lo, self.below_hi)
         return Brackets(*(values[which] for values in own))
 
-    def cuts(
-        self, K: int, unit: Float[Array, " l"], *, exact: bool
-    ) -> Float[Array, "l k"]:
+    def cuts(self, K: int, *, exact: bool) -> Float[Array, "l k"]:
         """Return K ascending candidates in each bracket.
 
         Parameters
         ----------
         K : int
             How many.
-        unit : (l,) array
-            The multiples that values are of, between which candidates stand; 0 for any.
         exact : bool
             At equal numbers of floating-point numbers, rather than distances of φ.
         """
@@ -71,10 +75,15 @@ class Brackets:
             places += rest[:, None] * steps // np.uint64(K + 1)
             return _float(lo[:, None] + places)
         lo, hi = log_size(self.lo), log_size(self.hi)
-        at = size_of_log(lo[:, None] + (hi - lo)[:, None] * share / (K + 1))
-        step = np.where(unit > 0, unit, 1.0)[:, None]
-        between = (np.floor(at / step) + 0.5) * step
-        return np.where(unit[:, None] > 0, between, at)
+        # An end is a multiple of the step, up to rounding, which is taken away, unless
+        # the bracket is one of a column that hardly varies.
+        step = _power_above((hi - lo) / (K + 1) * _BELOW_POWER)
+        tells = step > _LEAST_STEP * np.maximum(np.abs(lo), np.abs(hi))
+        lo = np.where(tells, np.rint(lo / step) * step, lo)
+        step = np.where(tells, step, (hi - lo) / (K + 1))
+        return np.minimum(
+            size_of_log(lo[:, None] + step[:, None] * share), self.hi[:, None]
+        )
 
     def narrowed(
         self,
@@ -168,10 +177,10 @@ class Brackets:
         share = np.clip((rank - self.below_lo - 0.5) / within, 0.0, 1.0)
         width = self.hi - self.lo
         step = np.where(unit > 0, unit, 1.0)
-        # Of a bracket as wide as the unit all values are equal.
-        single = (unit > 0) & (width < 1.5 * unit)
-        middle = np.rint((self.lo + self.hi) / 2.0 / step) * step
-        value = np.where(single, middle, self.lo + share * width)
+        # In a bracket with one multiple of the unit all values are equal.
+        first, last = np.ceil(self.lo / step), np.ceil(self.hi / step) - 1.0
+        single = (unit > 0) & (first == last)
+        value = np.where(single, first * step, self.lo + share * width)
         # Many values in a bracket that could not be narrower are mostly equal.
         value = np.where(finest & ~single, roundest(self.lo, self.hi), value)
         return value, np.where(single, 0.0, width)
@@ -190,7 +199,8 @@ def first_brackets(
 
     Of N values whose mean square distance of φ from the centre is at most s², at most
     N s² / d² lie at a distance of d or more. As many as the rank lie at or below its
-    value, and the rest at or above it, so that it lies within s sqrt(N / k).
+    value, and the rest at or above it, so that it lies within s sqrt(N / k). The
+    interval is four times the power of two above this.
 
     Parameters
     ----------
@@ -211,8 +221,15 @@ def first_brackets(
     s = np.maximum(spread, _NARROWEST * np.maximum(np.abs(centre), 1.0))
     fewer = np.maximum(np.minimum(rank, size + 1.0 - rank), 1.0)
     reach = s * np.sqrt(np.maximum(n_values, 1.0) / fewer)
-    lo, hi = size_of_log(centre - reach), size_of_log(centre + reach)
+    unit = _power_above(reach)
+    first = np.floor((centre - reach) / unit) * unit
+    lo, hi = size_of_log(first), size_of_log(first + 4.0 * unit)
     return Brackets(lo, hi, np.zeros(len(rank)), size)
+
+
+def _power_above(x: Float[Array, " l"]) -> Float[Array, " l"]:
+    """Return the smallest power of two above each number; the same on any machine."""
+    return np.ldexp(1.0, np.frexp(x)[1])
 
 
 def roundest(lo: Float[Array, " l"], hi: Float[Array, " l"]) -> Float[Array, " l"]:
@@ -223,8 +240,10 @@ def roundest(lo: Float[Array, " l"], hi: Float[Array, " l"]) -> Float[Array, " l
     for digits in range(17):
         power = 10.0 ** np.abs(digits - top)
         inverse = digits < top
-        scaled = np.ceil(np.where(inverse, lo / power, lo * power))
-        number = np.where(inverse, scaled * power, scaled / power)
+        # Of the way that is not taken, for brackets that are still wide.
+        with np.errstate(over="ignore"):
+            scaled = np.ceil(np.where(inverse, lo / power, lo * power))
+            number = np.where(inverse, scaled * power, scaled / power)
         inside = open_ & (number >= lo) & (number < hi)
         found, open_ = np.where(inside, number, found), open_ & ~inside
     return found

@@ -8,9 +8,10 @@
 
 All silos select blocks by the same numbers, and a silo with many rows has more blocks
 than one with few. Without the common number a selection could have blocks of one silo
-alone, whose total is that silo's own. The levels are few, so that the silos learn of
-each other, without names, roughly how many rows those with few rows have. Five folds
-of blocks of these numbers are alike, or of two blocks and of one only where few can be.
+alone, whose total is that silo's own, or of all silos but one. The levels are few, so
+that the silos learn of each other, without names, roughly how many rows those with few
+rows have. Five folds of blocks of these numbers are alike, or of two blocks and of one
+only where few can be.
 Rows are added after the number is common, so that each total is over three silos.
 """
 
@@ -26,6 +27,9 @@ from unpooled.protocol.step import of_protocol, release
 LEVELS = (2, 3, 4, 5, 10, 15, MOST_BLOCKS)
 # Silos that each block has rows of: of two, each could subtract its own part.
 _FEWEST_SILOS = 3
+# Silos that can have so many have all blocks. Numbers of rows of the blocks that a silo
+# has, less of those that it lacks, would be its own number of rows.
+_HAD_BY_ALL = 5
 
 
 held = of_protocol(
@@ -79,6 +83,8 @@ def own_sizes(sizes: Sequence[int]) -> Float[Array, " l"]:
 def common_blocks(silos: Sequence[float] | Float[Array, " l"], n_parties: int) -> int:
     """Return how many blocks a silo may have, so that none is in a block alone.
 
+    Nor in all blocks but a few, unless it has too few rows for five.
+
     Parameters
     ----------
     silos : sequence of float
@@ -90,5 +96,9 @@ def common_blocks(silos: Sequence[float] | Float[Array, " l"], n_parties: int) -
     if not protected:
         return MOST_BLOCKS
     enough = min(_FEWEST_SILOS, n_parties)
-    pairs = zip(LEVELS, reached, strict=True)
-    return max((level for level, n in pairs if n >= enough), default=1)
+    by_level = dict(zip(LEVELS, reached, strict=True))
+    most = max((level for level, n in by_level.items() if n >= enough), default=1)
+    if most < _HAD_BY_ALL:
+        return most
+    every = by_level[_HAD_BY_ALL]
+    return max(L for L, n in by_level.items() if L >= _HAD_BY_ALL and n == every)

@@ -110,6 +110,10 @@ class Step:
         "all rows" or "classes" where it shows counts of the silo's own rows, of all or
         by the label. A silo that lets its own values be seen answers one of the two in
         each version of its table, and by one label.
+    searches : bool
+        Whether it is a round of a search for quantiles of the columns. A silo answers
+        it about each column in two units at the most: of many units the counts below
+        candidates, which nobody chooses, would be those below any number.
     """
 
     name: str
@@ -136,6 +140,7 @@ class Step:
     settings: tuple[str, ...] = ()
     groups: str = ""
     describes: str = ""
+    searches: bool = False
 
     def __call__(self, *args: Any, **public: Any) -> Any:
         """Run the function as it is: nothing is checked, nothing leaves."""
@@ -196,6 +201,7 @@ def summed(
     between_two: bool = False,
     settings: Sequence[str] | None = None,
     groups: str = "",
+    searches: bool = False,
     **declared: Any,
 ) -> Callable[[Callable[..., Any]], Step]:
     """Declare a step whose arrays are opened only as totals over all parties.
@@ -216,10 +222,13 @@ def summed(
         the total for one setting gives those for all others.
     groups : str, default ""
         See `Step`.
+    searches : bool, default False
+        See `Step`.
     **declared : str or Declared
         Axes of each array that the step returns, or its whole declaration.
     """
     properties = {"sparse": sparse, "reuses": reuses, "between_two": between_two}
+    properties["searches"] = searches
     declare = _declaring("summed", by, takes, declared, groups=groups, **properties)
     return lambda function: _with_settings(declare(function), settings)
 
@@ -271,6 +280,7 @@ def compared(
     *,
     by: str = "rows",
     takes: Mapping[str, str | Public] | None = None,
+    searches: bool = False,
     **declared: Any,
 ) -> Callable[[Callable[..., Any]], Step]:
     """Declare a step of whose totals all parties learn one sign.
@@ -280,14 +290,15 @@ def compared(
     polynomial : Polynomial
         A polynomial of the arrays that the step returns, entry by entry. The parties
         compute together whether it is negative.
-    by, takes
+    by, takes, searches
         As of `summed`.
     **declared : str or Declared
         The one array of signs, with the axes of the arrays that the step returns.
     """
     if len(declared) != 1:
         raise TypeError(f"A comparison declares one array of signs, not {declared}.")
-    return _in_secret(polynomial, summed(by=by, takes=takes, **declared))
+    total = summed(by=by, takes=takes, searches=searches, **declared)
+    return _in_secret(polynomial, total)
 
 
 def computed(

@@ -210,10 +210,11 @@ class Correlation(FederatedEstimator):
     Never released: a row, which cells are missing, or any silo's own number.
 
     With "pairwise" the sums of one column over the rows that have another one, or a
-    third one, differ by the rows where only one of these two is missing. Each silo
-    refuses where there is a single such row of its own (`min_own_cells`); over all
-    silos these rows are not counted, and combinations of more than two such sums are
-    not judged. "complete" has no such sums.
+    third one, differ by the rows where only one of these two is missing, and sums over
+    the rows of several columns can be combined further. Each silo refuses where any
+    combination of them would be about a single row of its own (`min_own_cells`), and
+    among rows that came to its table since (`changed_rows`); over all silos these rows
+    are not counted.
 
     On a column partition the correlations are computed in secret sharing among at least
     three silos, of which two of three together could see all cells. They are released

@@ -27,6 +27,7 @@ from unpooled.linalg.yeo_johnson import log_size
 from unpooled.protocol.step import public
 
 # Candidates in a bracket, and levels: brackets shrink to 2^-15 of the first ones, which
+# are up to four times as wide as those that Markov's inequality gives, and which
 # outliers make wider by a factor of 8 at most unless they are many.
 COARSE = 7, 5
 # Or to a single floating-point number.
@@ -144,7 +145,7 @@ class QuantileSearch:
 
     def cuts(self, brackets: Brackets) -> Float[Array, "l k"]:
         """Return the candidates of the next level."""
-        return brackets.cuts(levels(self.least)[0], self.unit, exact=self.exact)
+        return brackets.cuts(levels(self.least)[0], exact=self.exact)
 
     def reached(self, below: Float[Array, "t l k"]) -> Brackets:
         """Return the narrowest brackets with enough values, by counts of all levels."""

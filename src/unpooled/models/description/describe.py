@@ -239,6 +239,7 @@ def local_class_squares(
 
 @summed(
     takes=_SEARCHED,
+    searches=True,
     below=release("t l k", meaning=BELOW_MEANING, bound=Counts(), veiled=True),
 )
 def local_below(
@@ -254,6 +255,7 @@ def local_below(
 
 @summed(
     takes={"classes": NAMES, "sizes": OPENED_SIZES, **_SEARCHED},
+    searches=True,
     below=release("t l k", meaning=BELOW_MEANING, bound=Counts(), veiled=True),
 )
 def local_class_below(

@@ -40,6 +40,7 @@ _LEVELS = 4
         "least": LEAST,
         "single": public("l", "whether one value is enough"),
     },
+    searches=True,
     few=release("l", meaning="whether few values, or none, lie in a part of a bracket"),
 )
 def compared_parts(
@@ -67,6 +68,7 @@ def compared_parts(
         "rank": public("l", "the rank of each value that is searched"),
         "least": LEAST,
     },
+    searches=True,
     over=release(
         "l", meaning="whether fewer values lie below a candidate than a rank says"
     ),

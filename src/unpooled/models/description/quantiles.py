@@ -128,6 +128,7 @@ def local_log_squares(
 
 @summed(
     takes=_SEARCHED,
+    searches=True,
     below=release(
         "t l k", meaning=column_quantiles.BELOW_MEANING, bound=Counts(), veiled=True
     ),
@@ -308,8 +309,10 @@ class Quantiles(FederatedEstimator):
     Where to search is found without a largest value: of N values whose φ has mean m and
     standard deviation s, one of rank k lies within s sqrt(N / k) of m (Markov's
     inequality; k counts from the nearer end). One outlier moves these little, because φ
-    is a logarithm. Brackets shrink to 2^-12 of that or less (2^-15 from totals), unless
-    fewer than `min_rows` values would be left. Within its bracket a quantile is
+    is a logarithm. Brackets shrink to 2^-10 of that or less (2^-13 from totals), unless
+    fewer than `min_rows` values would be left, and end at multiples of powers of two on
+    the scale of φ, whatever is searched: brackets of several searches would else differ
+    by single values. Within its bracket a quantile is
     interpolated; in one that could not be narrower it is the number with the fewest
     digits, since values of which so many lie so close are mostly equal.
 

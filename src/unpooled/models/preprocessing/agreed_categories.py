@@ -13,7 +13,7 @@ rows have is "other" in that silo, and no name there (`unpooled.data.categories`
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, final
 
@@ -30,7 +30,7 @@ from unpooled.data.columns import listing
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.lookup_table import WORD_BYTES, Words, as_bytes, as_words, names_in
-from unpooled.protocol.step import Step, public, release, summed
+from unpooled.protocol.step import public, release, summed
 
 LOOKUP_TABLES = (
     "Goodrich MT, Mitzenmacher M. Invertible Bloom lookup tables. Allerton 2011."
@@ -55,6 +55,13 @@ NAMES = release(
     # The words of a cell are its count times the words of a name.
     repeats=1 + WORDS,
 )
+# Of a number that so many of its rows have a silo always sends the name.
+MOST_SHARED = 10
+LEAST_NAMED = public(
+    "",
+    "how many rows share a value that is named, at least",
+    least="min_rows_per_class",
+)
 
 
 @summed(takes={"n_cells": "size c"}, names=NAMES)
@@ -73,29 +80,23 @@ def local_categories(
 
 
 @summed(
-    takes={
-        "n_cells": "size c",
-        "least": public(
-            "",
-            "how many rows of a silo have a value that it names, at least",
-            least="min_rows_per_class",
-        ),
-    },
-    names=release(
-        f"p c {1 + WORDS}",
+    takes={"n_cells": "size c", "least": LEAST_NAMED},
+    names=replace(
+        NAMES,
         meaning="the values of each column that enough rows of a silo share, and how "
-        "many rows have them, added into the cells of a table that is read after it is "
-        "added over all silos (invertible Bloom lookup table)",
-        counts="names",
-        repeats=1 + WORDS,
+        "many rows have them, added into the cells of a table that only the silos' "
+        "programs read (invertible Bloom lookup table)",
+        veiled=True,
     ),
 )
 def local_values(
     X: Float[Array, "n p"], *, n_cells: int, number: int, least: int
 ) -> dict[str, Any]:
-    """Add the values that `least` rows share, and their counts, to a table's cells.
+    """Add the values that some of a silo's rows share, and their counts, to a table.
 
-    All other values are "other" together, and missing cells are left out.
+    These are `least` rows, and no more than `MOST_SHARED`: what is left is "other", and
+    with a limit as large as a silo is it would be all of the silo's rows. Missing cells
+    are left out.
     """
     if np.isinf(X).any():
         raise DataError("A cell is infinite.", rule="infinite_values")
@@ -103,7 +104,7 @@ def local_values(
     for column in X.T:
         # 0 and -0 are one value.
         own, n_rows = np.unique(column[~np.isnan(column)] + 0.0, return_counts=True)
-        many = n_rows >= least
+        many = n_rows >= min(least, MOST_SHARED)
         names = [_TEXT + repr(value).encode() for value in own[many].tolist()]
         counts = n_rows[many].tolist()
         if others := int(n_rows[~many].sum()):
@@ -159,28 +160,6 @@ def agreed_categories(federation: Federation) -> list[Categories]:
         Where a column holds numbers, or has more than `MOST_CATEGORIES` names.
     """
     check_categorical(federation)
-    return agreed_names(federation, local_categories)
-
-
-def agreed_names(
-    federation: Federation, step: Step, **arguments: Any
-) -> list[Categories]:
-    """Return the names that a step adds into tables, of each column of a view.
-
-    Parameters
-    ----------
-    federation : Federation
-        The view.
-    step : Step
-        With the arguments and the array of `local_categories`.
-    **arguments
-        Further arguments of the step.
-
-    Raises
-    ------
-    DataError
-        Where a column has more than `MOST_CATEGORIES` names.
-    """
     columns = federation.feature_names
     found, tables = dict[str, Categories](), dict[str, Float[Array, "l w"]]()
     for n_before, size in enumerate(SIZES):
@@ -188,7 +167,7 @@ def agreed_names(
         if not left:
             break
         view = federation if len(left) == len(columns) else federation.select(left)
-        totals = view.sum(step, n_cells=size, number=n_before, **arguments)["names"]
+        totals = view.sum(local_categories, n_cells=size, number=n_before)["names"]
         if federation.coordinator.planned:
             return [_planned(federation.coordinator.n_rows)] * len(columns)
         # Of more tables each name has more cells, which then are its own less often.

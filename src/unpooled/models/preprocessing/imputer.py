@@ -49,7 +49,7 @@ from unpooled.models.preprocessing.agreed_categories import (
     local_categories,
     local_values,
 )
-from unpooled.models.preprocessing.most_frequent import most_frequent
+from unpooled.models.preprocessing.most_frequent import found_modes, most_frequent
 from unpooled.models.preprocessing.own_categories import counted
 from unpooled.models.preprocessing.preprocessing_results import (
     filling_name,
@@ -121,7 +121,7 @@ def imputed_medians(
             "p", "the most frequent value of each column, or the code of its name"
         )
     },
-    fitted_by=("imputer.local_values", "imputer.local_categories"),
+    fitted_by=("imputer.found_modes", "imputer.local_categories"),
     by_column="missing",
 )
 def imputed_modes(
@@ -338,9 +338,9 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         How silos search for medians, as of `Quantiles`.
     min_rows : int, default 10
         With "median", how many values lie in its bracket at least, as of `Quantiles`.
-        With "most_frequent", how many rows of a silo have a number that it names, at
-        least; numbers of fewer rows of a silo are not counted there. Silos refuse fewer
-        than `min_rows_per_class` of their policy.
+        With "most_frequent", how many rows have a number, at least. It is counted in
+        the silos with so many rows of it, or 10 of them. Silos refuse fewer than
+        `min_rows_per_class` of their policy.
     decimals : int or mapping of str to int, optional
         How many decimals values have, as of `Quantiles`.
     allow_coordinator_party : bool, default False
@@ -354,12 +354,10 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
     n_observed_ : (p,) array of int
         Number of observed cells of each column; on a row partition, and not with
         ``strategy="constant"``.
-    n_other_ : (p,) array of int
-        Only with "most_frequent": the number of cells whose value too few rows of their
-        silo share.
     certain_ : (p,) array of bool
         Only with "most_frequent": whether no other value can be as frequent, however
-        such cells are divided. Otherwise one may be, and the results say so.
+        the cells are divided whose value too few rows of their silo share. Otherwise
+        one may be, and the results say so.
     n_missing_ : (p,) array of int
         Only with `add_indicator`: the number of missing cells of each column.
     indicator_features_ : (q,) array of int
@@ -377,17 +375,18 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
     DataError
         Where no silo has a value in a column, unless `keep_empty_features`; where fewer
         than `min_rows` values lie at or beyond the median of a column; where no number
-        is that of `min_rows` rows of a silo, for the most frequent one.
+        is that of `min_rows` rows, for the most frequent one.
 
     Notes
     -----
     Released, as totals only: the number of observed cells of each column; then, unless
     some silo finds them too few (the policy's `min_rows`, and `min_own_cells` of its
     own), their sum. For medians instead of the sum: the medians, with the widths of
-    their brackets, and what `Quantiles` says. For most frequent values: the numbers
-    that at least `min_rows` rows of some silo share, with how many rows of such silos
-    have each, and how many have another; of columns of categories what `OneHotEncoder`
-    releases. For indicators: the number of missing cells of each column. A silo refuses
+    their brackets, and what `Quantiles` says. For most frequent values: the value, and
+    whether it is the most frequent for certain; only the silos' programs open how many
+    rows have each value that 10 rows of a silo share (or `min_rows`, if it is less),
+    and how many another. Of columns of categories what `OneHotEncoder` releases. For
+    indicators: the number of missing cells of each column. A silo refuses
     where a single cell of its own is missing (`min_own_cells`), and refuses rows with
     the indicator of fewer than `min_rows_per_class` cells. Never released: a row, which
     cells are missing, or any silo's own count or sum.
@@ -421,7 +420,6 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
 
     statistics_: Any = field(init=False)
     n_observed_: Int[Array, " p"] = field(init=False)
-    n_other_: Int[Array, " p"] = field(init=False)
     certain_: Bool[Array, " p"] = field(init=False)
     n_missing_: Int[Array, " p"] = field(init=False)
     indicator_features_: Int[Array, " q"] = field(init=False)
@@ -435,6 +433,7 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         local_observed,
         own_observed,
         local_values,
+        found_modes,
         local_categories,
         *STEPS,
     )
@@ -540,8 +539,7 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         self.statistics_ = _statistics(
             [0.0 if mode is None else mode for mode in found.values]
         )
-        self.n_observed_, self.n_other_ = found.n_observed, found.n_other
-        self.certain_ = found.certain
+        self.n_observed_, self.certain_ = found.n_observed, found.certain
 
     def _find_missing(self, federation: Federation) -> None:
         """Find the columns that have an indicator, and how many cells each lacks."""

@@ -119,8 +119,6 @@ def imputer_exhibits(
     word = filling_name(model.strategy)
     values = {_N: count, _MISSING: missing, _SHARE: missing / N}
     values |= _shown(f"{word.capitalize()}, filled in", filled)
-    if (others := vars(model).get("n_other_")) is not None:
-        values[Column("Cells of rarer values", "count")] = others
     squares = _squares(model, N, later)
     if squares is not None:
         values[_BEFORE] = _deviation(squares, count)

@@ -23,6 +23,12 @@ study likes, and a sum over few rows is an equation for these rows' cells. So ov
 rows with a flag, of a class, or without a cell, there are no more of them than
 `max_feature_ratio` of these rows' cells.
 
+In pairwise correlations each column is added over the rows that have another one. The
+sums over the rows with b, with c and with d are three equations, and where few lack the
+same cells, some combination of them may be about one person: of all who lack b or c,
+and so d too, one alone lacks all three. So of the rows that have a column, no one may
+carry a direction of which other columns they lack.
+
 Products of two columns in a class by itself are three factors too. There the rows of
 the class are judged as a table would be, where the silo has enough of them for that.
 """
@@ -58,6 +64,8 @@ from unpooled.protocol.step import Step
 _ROWS_PER_COLUMN = 2
 # A factor with at most so many values is judged less each of them.
 _FEW_VALUES = 8
+# Of singular values: directions that are no more than rounding.
+_ROUNDING = 1e-9
 
 
 @final
@@ -84,6 +92,7 @@ class LeverageOfProducts:
         """
         self._derived.check(view)
         self._check_drawn(step, view)
+        self._check_lacking(step, view)
         limit, factors = self._policy.max_leverage, _factors(view)
         if not functions_of(view) or limit >= 1.0:
             return
@@ -117,9 +126,22 @@ class LeverageOfProducts:
     def foresee(self, step: Step, view: View) -> None:
         """Refuse what `check` refuses of some columns, whatever others there are."""
         self._derived.check(view)
+        self._check_lacking(step, view)
         pairs = tells_pairs(step, len(view.columns))
         if pairs and functions_of(view) and self._policy.max_leverage < 1.0:
             self._check_few(view.up_to_scale())
+
+    def _check_lacking(self, step: Step, view: View) -> None:
+        """Refuse sums over the rows that have each column, if they give one row."""
+        if (limit := self._policy.max_leverage) >= 1.0 or not tells_missing(step):
+            return
+        passed = self._passed.setdefault(view.table, set())
+        name = f"lacking {view.digest()} {view.selection}"
+        if name in passed:
+            return
+        if largest_of_lacking(view) > limit:
+            raise Refusal("min_own_cells", "Here of the rows that lack some cells.")
+        passed.add(name)
 
     def _check_drawn(self, step: Step, view: View) -> None:
         """Refuse drawn features beside rows that are few for them."""
@@ -186,6 +208,29 @@ class LeverageOfProducts:
                 if one_row_carries(_of_class(view, of_class), limit):
                     raise Refusal("max_leverage")
         passed.add(name)
+
+
+def largest_of_lacking(view: View) -> float:
+    """Return the largest leverage of a row in which columns the rows lack.
+
+    Among all rows, and among those that have each column.
+    """
+    there = [~np.isnan(block.X) for block in view.blocks()]
+    patterns, counts = np.unique(np.concatenate(there), axis=0, return_counts=True)
+    largest = 0.0
+    for rows in np.unique(
+        np.vstack([patterns.T, np.ones(len(patterns), bool)]), axis=0
+    ):
+        root = np.sqrt(counts[rows])
+        # A column that all of these rows have, or lack, is the intercept.
+        own = np.unique(patterns[rows], axis=1).astype(float)
+        X = np.hstack([np.ones((len(own), 1)), own]) * root[:, None]
+        U, values, _ = np.linalg.svd(X, full_matrices=False)
+        U = U[:, values > _ROUNDING * values.max(initial=0.0)]
+        # All rows of a pattern have the same leverage.
+        of_row = np.square(U).sum(axis=1) / counts[rows]
+        largest = max(largest, float(of_row.max(initial=0.0)))
+    return largest
 
 
 def functions_of(view: View) -> set[str]:

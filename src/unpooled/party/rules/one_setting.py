@@ -23,6 +23,12 @@ quantiles, and not both.
 Features that are drawn are functions of columns, with the seed for setting: with those
 of many seeds, sums over the rows with one value of a column can be solved for.
 
+A search for quantiles counts values below candidates that are the same for all searches
+of a column, and tells how many lie between some of them. In another unit there are
+other candidates, and few values lie between those of the one and of the other. So
+quantiles of a column, over the same rows, are searched in two units at the most; filled
+cells change none.
+
 A column that groups rows, such as clusters of a regression, is a setting as well,
 whatever the other columns are. Products of sums by group, of two groupings that differ
 in one person, subtract to u vᵀ + v uᵀ, of which u is that person's row.
@@ -50,6 +56,9 @@ from unpooled.protocol.step import Step, home_of
 _OWN_TABLES = "tables of the silo's own"
 _BENDS = "where maps of a column bend"
 _PEOPLE = "of people or of columns"
+_UNITS = "in which unit quantiles are searched"
+# That of the table, and that of a scaler that stands before an imputer by medians.
+_MOST_UNITS = 2
 # What a silo does not answer twice in different ways, by the rule that says so, even
 # where it allows its own values to be seen.
 _ALWAYS = {_OWN_TABLES: "one_description", _PEOPLE: "people_and_columns"}
@@ -75,7 +84,7 @@ class OneSetting:
         for now in self._of(asked, versions):
             if self._policy.allow_disclosed and now.step not in _ALWAYS:
                 continue
-            if any(map(now.conflicts, self._answered(versions, now.step))):
+            if self._conflicts(now, versions):
                 raise Refusal(_ALWAYS.get(now.step, "one_setting"))
 
     def notes(self, asked: AskedStep, versions: list[str]) -> list[Note]:
@@ -85,6 +94,14 @@ class OneSetting:
             for now in self._of(asked, versions)
             if now not in self._answered(versions, now.step)
         ]
+
+    def _conflicts(self, now: Setting, versions: list[str]) -> bool:
+        known = self._answered(versions, now.step)
+        if now.step != _UNITS:
+            return any(map(now.conflicts, known))
+        same = [one for one in known if one.columns == now.columns]
+        units = {one.values for one in same if one.rows == now.rows}
+        return now.values not in units and len(units) >= _MOST_UNITS
 
     def _answered(self, versions: list[str], step: str) -> list[Setting]:
         settings = self._audit_log.state().settings
@@ -105,6 +122,18 @@ class OneSetting:
             ]
         if not is_by_column(step):
             found += self._of_step(asked, view, versions)
+        if step.searches:
+            found += [
+                Setting(
+                    versions[0],
+                    _UNITS,
+                    (name,),
+                    view.selection,
+                    "",
+                    digest(canonical(unit)),
+                )
+                for name, unit in view.units
+            ]
         if step.groups and public.get(step.groups):
             found.append(_of_groups(view, versions[0]))
         if told := _of_people(step):

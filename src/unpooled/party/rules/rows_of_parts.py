@@ -35,6 +35,7 @@ from unpooled.data.aligned_table import AlignedTable
 from unpooled.data.table import Table
 from unpooled.party.rules.leverage import tells_pairs
 from unpooled.party.rules.leverage_of_products import LeverageOfProducts
+from unpooled.party.rules.leverage_together import tells_missing
 from unpooled.party.rules.policy import Policy
 from unpooled.party.views.view import View
 from unpooled.protocol.refusal import Refusal
@@ -83,11 +84,12 @@ class RowsOfParts:
                 for part in parts:
                     if moments.leverage(part)[computed].max() > limit:
                         raise Refusal("rows_of_parts")
-        for part in parts if view.derived_arguments else ():
-            self._check_derived(step, view, part)
+        judged = view.derived_arguments or tells_missing(step)
+        for part in parts if judged else ():
+            self._check_products(step, view, part)
 
-    def _check_derived(self, step: Step, view: View, part: Part) -> None:
-        """Refuse derived columns that would be refused of a part by itself."""
+    def _check_products(self, step: Step, view: View, part: Part) -> None:
+        """Refuse derived columns, and pairs, that a part by itself would be refused."""
         passed = self._passed.setdefault(view.table, set())
         key = f"{step.name} {view.up_to_scale().digest()} {sorted(part)}"
         rows = np.flatnonzero(np.isin(view.blocks_of_rows, part))

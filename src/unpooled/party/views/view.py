@@ -538,6 +538,35 @@ class View:
                 found.append([one.step.name, _own(one.operation, place)])
         return [column, *found]
 
+    @property
+    def units(self) -> list[tuple[str, list[Any]]]:
+        """What gave each column its unit, as JSON values, with the name of its source.
+
+        Transforms of this column alone, scales among them, and no fillings. Of a column
+        that is made of several ones the source is a digest of how it was made.
+        """
+        found = list[tuple[str, list[Any]]]()
+        for column in self.columns:
+            source, unit = column, list[Any]()
+            for number, one in reversed(list(enumerate(self._derived))):
+                if source not in one.made or one.step.by_pattern:
+                    continue
+                if one.step.by_column and not one.step.widens:
+                    place = one.sources[one.made.index(source)]
+                    if one.step.by_column != "missing":
+                        unit.append([one.step.name, _own(one.operation, place)])
+                    source = one.read[place]
+                elif len(one.read) == 1:
+                    unit.append([source, one.operation.as_json()])
+                    (source,) = one.read
+                else:
+                    made = [each.operation.as_json() for each in self._derived[:number]]
+                    made += [source, one.operation.as_json()]
+                    source = f"made {digest(canonical(made))}"
+                    break
+            found.append((source, unit))
+        return found
+
     def up_to_scale(self) -> "View":
         """Return the view without the shifts and scales of its columns at the end."""
         kept = list[Operation]()
