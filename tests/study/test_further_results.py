@@ -18,7 +18,7 @@ from integration.rows import SILOS, write_columns
 from server_end import ServerEnd
 from silo_command import run
 from unpooled.data import heart_disease
-from unpooled.errors import ReleaseRefusedError, StudyError
+from unpooled.errors import DataError, ReleaseRefusedError, StudyError
 from unpooled.study import Study, server_job
 from unpooled.study.announcement import calls_of, read_announced
 from unpooled.study.reporting import facts_of_run
@@ -42,22 +42,40 @@ select = 40
 score = true
 disclose = ["feature_importances_"]
 """
+# In a part, columns of two silos, and of one.
+PARTS = """
+[[steps]]
+model = "ColumnTransformer"
+remainder = "passthrough"
+transformers = [
+    {model = "StandardScaler", columns = ["sex", "cp"]},
+    {model = "OrdinalEncoder", columns = "categorical"},
+    {model = "StandardScaler", columns = ["age", "chol"], disclose = ["mean_", "var_"]},
+    {model = "SimpleImputer", columns = ["ca"], disclose = ["statistics_"]},
+]
+"""
+SHOWN = {f"scaler.shown_{name}" for name in ("sums", "squares")}
 
 
-def study(steps, *, sources=None, rules=RULES["columns"]):
+def study(steps, *, sources=None, rules=RULES["columns"], scaled=True):
     lines = ["[study]", 'name = "asked"', 'partition = "columns"', 'label = "num"']
     for silo in SILOS:
         lines.append(f"[parties.{silo}]")
         lines += [] if sources is None else [f'source = "{sources[silo]}"']
     lines += [] if sources is None else ["[policy]", rules]
-    scaler = '[[steps]]\nmodel = "StandardScaler"'
+    scaler = '[[steps]]\nmodel = "StandardScaler"' if scaled else ""
     return "\n".join([*lines, scaler, steps, "[outputs]", "report = false", ""])
+
+
+def people():
+    """Return the joined columns of the same people, and the label."""
+    frame = heart_disease.load()["cleveland"].to_pandas().dropna().head(100)
+    return frame.astype(float)
 
 
 def pooled():
     """Return the joined columns of the same people, standardised, and the label."""
-    frame = heart_disease.load()["cleveland"].to_pandas().dropna().head(100)
-    frame = frame.astype(float)
+    frame = people()
     y = frame.pop("num")
     scaled = StandardScaler().fit_transform(frame)
     return pd.DataFrame(scaled, columns=frame.columns), y.to_numpy()
@@ -186,6 +204,45 @@ def test_a_study_that_died_between_a_fit_and_what_it_asks_is_continued(tmp_path)
     check_own_files({s: tmp_path / s / "state" / "results" / "asked" for s in SILOS})
 
 
+def check_parts(model):
+    """Check that parts have what was asked of them, and others nothing."""
+    frame = people()
+    other, scaler, imputer = model.fitted_
+    assert_allclose(scaler.mean_, frame[["age", "chol"]].mean(), rtol=1e-12)
+    assert_allclose(scaler.var_, frame[["age", "chol"]].var(ddof=0), rtol=1e-10)
+    assert_allclose(imputer.statistics_, frame[["ca"]].mean(), rtol=1e-12)
+    assert not {"mean_", "scale_", "var_"} & set(vars(other))
+    tables = model.summary().tables
+    assert [row[0] for row in tables["columns"].rows] == ["age", "chol"]
+    assert [row[0] for row in tables["columns_2"].rows] == ["ca"]
+    kept = " ".join(str(model.summary()).split()).split("Kept in the silos")[1:]
+    assert len(kept) == 1
+    assert "in the table of this part" in kept[0]
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_parts_of_a_transform_of_columns_disclose_each_what_is_asked(tmp_path, follow):
+    asked = simulated(tmp_path, PARTS + PCA, scaled=False)
+
+    done = asked.run(tmp_path / "run", follow=follow)
+
+    check_parts(done.models["columntransformer"])
+    columns = read(done.folder / "results" / "columntransformer/columns.csv")[1]
+    assert columns == ["age", "chol"]
+    # The sums of a part are asked for once, and of no other part.
+    rounds = {(x.round, x.name) for x in done.ledger if x.step in SHOWN}
+    shown = [name for _, name in rounds if name in ("total", "squares")]
+    assert sorted(shown) == ["squares", "total"]
+    assert done.models["pca"].components_.shape == (2, 13)
+
+
+def test_a_consortium_discloses_what_is_asked_of_parts(tmp_path):
+    place = server(tmp_path).done("run", study(PARTS, scaled=False))
+
+    [(_, model)] = place.models()
+    check_parts(model)
+
+
 # --- The announced text --------------------------------------------------------------
 
 
@@ -201,21 +258,52 @@ def test_the_text_says_which_calls_follow_which_fit():
     ]
 
 
-def test_what_the_announced_text_does_not_ask_is_not_answered(tmp_path, monkeypatch):
+def test_the_text_says_what_is_asked_of_which_part():
+    text = calls_of(study(PARTS, scaled=False))
+
+    asked = [(place, call["method"], call["arguments"]) for place, call in text.further]
+    assert asked == [(0, "_gather", {"part": 2}), (0, "_gather", {"part": 3})]
+    # It is no parameter of the model.
+    parts = text.calls[0]["parameters"]["transformers"]
+    assert all(set(part["dict"]) == {"model", "columns"} for part in parts)
+
+
+PART_ASKED = ', disclose = ["mean_", "var_"]'
+
+
+@pytest.mark.parametrize(
+    ("steps", "old", "new", "answered", "refused"),
+    [
+        (PCA, 'disclose = ["components_"]', "", "pca.own_gram", "pca.shown_loadings"),
+        (PARTS, PART_ASKED, "", "scaler.own_squares", "scaler.shown_sums"),
+        # The same of another part of the same class.
+        (
+            PARTS,
+            PARTS,
+            PARTS.replace(PART_ASKED, "").replace('"cp"]', '"cp"]' + PART_ASKED),
+            "scaler.own_squares",
+            "scaler.shown_sums",
+        ),
+    ],
+)
+def test_what_the_announced_text_does_not_ask_is_not_answered(
+    tmp_path, monkeypatch, steps, old, new, answered, refused
+):
     announce = server_job._announce
+    whole = study(steps, scaled=steps == PCA)
+    other = whole.replace(old, new)
 
     def announced(asked, *args, **more):
-        fewer = asked.text.replace('disclose = ["components_"]', "")
-        return announce(replace(asked, text=fewer), *args, **more)
+        return announce(replace(asked, text=other), *args, **more)
 
     monkeypatch.setattr(server_job, "_announce", announced)
-    outcome, place = server(tmp_path).ask("run", study(PCA))
+    outcome, place = server(tmp_path).ask("run", whole)
 
     assert outcome["error"]["rule"] == "not_followed"
     assert place is not None
     left = {x.step for x in place.ledger if x.direction == "out"}
-    assert "pca.own_gram" in left
-    assert "pca.shown_loadings" not in left
+    assert answered in {x.step for x in place.ledger}
+    assert refused not in left
 
 
 def test_a_silo_sees_in_its_plan_what_is_asked(tmp_path):
@@ -225,6 +313,8 @@ def test_a_silo_sees_in_its_plan_what_is_asked(tmp_path):
     steps = {line.step for line in announced.plan.releases}
     asked = {"pca.shown_loadings", "mmvfl.chosen_columns", "mmvfl.shown_weights"}
     assert asked | {"pca.own_scores", "mmvfl.local_class_hits"} <= steps
+    parts = read_announced(party, "asked", study(PARTS, scaled=False)).plan.releases
+    assert {"scaler.shown_sums", "imputer.shown_statistics"} <= {x.step for x in parts}
     plain = PCA.replace('disclose = ["components_"]', "")
     lines = read_announced(party, "asked", study(plain)).plan.releases
     assert "pca.shown_loadings" not in {line.step for line in lines}
@@ -245,9 +335,40 @@ def test_rules_refuse_what_is_asked_before_anything_leaves(tmp_path):
     simulated(tmp_path, without, rules=rules).run(tmp_path / "run")
 
 
+def test_rules_refuse_what_is_asked_of_a_part(tmp_path):
+    assert simulated(tmp_path, PARTS, scaled=False).plan().refusals == ()
+    rules = RULES["columns"].replace("allow_disclosed = true\n", "")
+    asked = simulated(tmp_path, PARTS, scaled=False, rules=rules)
+
+    assert {(step, rule) for _, step, rule in asked.plan().refusals} == {
+        ("scaler.shown_sums", "allow_disclosed"),
+        ("scaler.shown_squares", "allow_disclosed"),
+        ("imputer.shown_statistics", "allow_disclosed"),
+    }
+    with pytest.raises(ReleaseRefusedError, match="allow_disclosed"):
+        asked.run(tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_part_without_columns_has_nothing_to_disclose(tmp_path):
+    asked = PARTS.replace('columns = ["ca"]', 'columns = {pattern = "none*"}')
+    with pytest.raises(DataError, match=r"Part 4 .* SimpleImputer.* has no column"):
+        simulated(tmp_path, asked, scaled=False).plan()
+
+
 @pytest.mark.parametrize(
     ("steps", "message"),
     [
+        (PARTS.replace("mean_", "means_"), 'transformers 3. disclose: "means_" is not'),
+        (PARTS + 'disclose = ["mean_"]', "into the tables of its transformers"),
+        (
+            PARTS.replace('"categorical"', '"categorical", disclose = ["categories_"]'),
+            "OrdinalEncoder they keep no attributes",
+        ),
+        (
+            PARTS.replace('"OrdinalEncoder"', '"passthrough", disclose = ["mean_"]'),
+            "is of a model that silos fit",
+        ),
         (PCA.replace("components_", "component_"), 'Did you mean "components_"'),
         (MMVFL.replace("40", "0"), "above 0 and at most 100"),
         (MMVFL.replace("40", '"a"'), "must be a number"),
@@ -261,6 +382,7 @@ def test_mistakes_are_said_with_their_key(tmp_path, steps, message):
 
 
 def test_on_rows_nothing_is_kept_that_could_be_disclosed(tmp_path):
-    text = study(PCA).replace('partition = "columns"', "")
-    with pytest.raises(StudyError, match="on a column partition only"):
-        Study.from_text(tmp_path / "asked.toml", text)
+    for steps in (PCA, PARTS):
+        text = study(steps).replace('partition = "columns"', "")
+        with pytest.raises(StudyError, match="on a column partition only"):
+            Study.from_text(tmp_path / "asked.toml", text)

@@ -1,5 +1,6 @@
 """Calls of estimators on a federation, as they are sent to the silos."""
 
+import copy
 import importlib
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -62,6 +63,9 @@ def record_for(
     model: Any, method: str, partition: str, arrays: dict[str, Array]
 ) -> dict[str, Any]:
     """Return a model's record with what the method reads of an earlier fit."""
+    if partition == "columns":
+        # No call depends on what silos disclosed to an earlier one.
+        model = _before_disclosing(model)
     record = importlib.import_module(RECORDS).record_of(model, arrays)
     if record["class"] == "Pipeline":
         raise DataError("Silos follow the steps of a Pipeline one by one.")
@@ -71,18 +75,53 @@ def record_for(
     elif method == "update":
         fitted = {name: v for name, v in fitted.items() if name in model.updates_from}
     if partition == "columns":
-        # No silo knows the names of the others' columns, and no call depends on what
-        # silos disclosed to an earlier one.
-        disclosed = vars(model).get("_disclosed", ())
-        fitted = {
-            name: v
-            for name, v in fitted.items()
-            if name not in disclosed and (name in _OPENED or not _has_names(v))
-        }
+        fitted = _known_to_all(fitted)
     kept = set(_members(fitted)) | set(_members(record["parameters"]))
     for name in set(arrays) - kept:
         del arrays[name]
     return {**record, "fitted": fitted}
+
+
+def _before_disclosing(model: Any) -> Any:
+    """Return a copy of a model as it was before silos disclosed what they keep."""
+    alone = copy.copy(model)
+    for name in vars(model).get("_disclosed", ()):
+        del vars(alone)[name]
+    for name, value in vars(alone).items():
+        if isinstance(value, list) and any(map(_is_model, value)):
+            parts = [_before_disclosing(one) if _is_model(one) else one
+                     for one in value]  # fmt: skip
+            vars(alone)[name] = parts
+    return alone
+
+
+def _known_to_all(fitted: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fitted attributes of a record that all silos have.
+
+    No silo knows the names of the others' columns. Of a model that has fitted others,
+    each of these has its own.
+    """
+    found = dict[str, Any]()
+    for name, value in fitted.items():
+        if isinstance(value, list) and any(map(_is_record, value)):
+            found[name] = [_part(one) if _is_record(one) else one for one in value]
+        elif name in _OPENED or not _has_names(value):
+            found[name] = value
+    return found
+
+
+def _is_model(value: Any) -> bool:
+    # By a method's name, since models stand above the federation.
+    return hasattr(type(value), "kept_by_silos")
+
+
+def _is_record(value: Any) -> bool:
+    return isinstance(value, dict) and set(value) == {"model"}
+
+
+def _part(record: Mapping[str, Any]) -> dict[str, Any]:
+    own = record["model"]
+    return {"model": {**own, "fitted": _known_to_all(own["fitted"])}}
 
 
 def _has_names(value: Any) -> bool:

@@ -3,13 +3,13 @@
     lo ├─────┼──●──┼─────┼─────┤ hi    K candidates cut a bracket into K + 1 parts; the
        counts below each of them       counts say in which part the value lies
 
-Counts that nobody sees are followed to the end, and of all parts about the value the
-narrowest with enough values is shown. Where signs are seen, parts are joined before,
-until each has no value or at least `least`. The lowest part has all values below it
-too, and the highest all above it. Candidates stand at equal distances of
-φ(x) = sgn(x) log(1 + |x|), so that one value of another order of magnitude does not
-make the brackets of all others wide; or, to find values to the last digit, at equal
-numbers of floating-point numbers.
+Counts that nobody sees say of each bracket which parts have too few values, and the one
+with the rank is joined with others only where it is one of these (`joined`). Where
+signs are seen, all parts are joined until each has no value or at least `least`
+(`parted`). The lowest part has all values below it too, and the highest all above it.
+Candidates stand at equal distances of φ(x) = sgn(x) log(1 + |x|), so that one value of
+another order of magnitude does not make the brackets of all others wide; or, to find
+values to the last digit, at equal numbers of floating-point numbers.
 
 On the scale of φ all candidates are multiples of powers of two. Brackets of several
 searches, for whatever ranks and of whatever rows, therefore have ends in common: with
@@ -90,50 +90,17 @@ class Brackets:
         at: Float[Array, "l k"],
         below: Float[Array, "l k"],
         rank: Float[Array, " l"],
-    ) -> "Brackets":
-        """Return the part of each bracket that has the rank, by the counts below."""
-        return self._part(at, below, rank, 1)
-
-    def widened(
-        self,
-        at: Float[Array, "l k"],
-        below: Float[Array, "l k"],
-        rank: Float[Array, " l"],
         least: int,
-        so_far: "Brackets",
     ) -> "Brackets":
-        """Return the narrowest part of each bracket with enough values.
+        """Return the part of each bracket that has the rank, by the counts below.
 
-        Parts are cut in halves, quarters, ... by the K candidates, K + 1 a power of 2.
-
-        Parameters
-        ----------
-        so_far : Brackets
-            The narrowest with enough, where none of the parts has.
+        Where the part has too few values it is joined with others, as `joined` does.
         """
-        K = at.shape[1]
-        width = (K + 1) // 2
-        while width:
-            part = self._part(at, below, rank, width)
-            enough = part.below_hi - part.below_lo >= least
-            own, before = vars(part), vars(so_far)
-            chosen = {n: np.where(enough, own[n], before[n]) for n in own}
-            so_far, width = Brackets(**chosen), width // 2
-        return so_far
-
-    def _part(
-        self,
-        at: Float[Array, "l k"],
-        below: Float[Array, "l k"],
-        rank: Float[Array, " l"],
-        width: int,
-    ) -> "Brackets":
-        """Return the part that has the rank, of parts that join `width` others."""
         edges = np.hstack([self.below_lo[:, None], below, self.below_hi[:, None]])
         ends = np.hstack([self.lo[:, None], at, self.hi[:, None]])
-        rows = np.arange(len(rank))
-        lower = (below < rank[:, None]).sum(axis=1) // width * width
-        upper = lower + width
+        first, last = joined(np.diff(edges, axis=1), least)
+        rows, part = np.arange(len(rank)), (below < rank[:, None]).sum(axis=1)
+        lower, upper = first[rows, part], last[rows, part] + 1
         return Brackets(
             ends[rows, lower],
             ends[rows, upper],
@@ -253,6 +220,62 @@ def counts_below(x: Float[Array, " n"], at: Float[Array, "l k"]) -> Float[Array,
     """Return how many of the values lie below each candidate; NaN count nowhere."""
     ordered = np.sort(x[~np.isnan(x)])
     return np.searchsorted(ordered, at, side="left").astype(float)
+
+
+def joined(
+    counts: Float[Array, "l m"], least: int
+) -> tuple[Int[Array, "l m"], Int[Array, "l m"]]:
+    """Return which parts each part is joined with, to have enough values together.
+
+    A part with `least` values stays alone. Parts between two such are joined from the
+    lowest until they have as many, and the rest with those before it. Where all of them
+    have too few, they are joined with one that has enough beside them: the one with
+    fewer values.
+
+    Parameters
+    ----------
+    counts : (l, K + 1) array
+        How many values each part has.
+    least : int
+        How many are enough.
+
+    Returns
+    -------
+    first, last : (l, K + 1) arrays
+        Of the parts that each is joined with.
+    """
+    n, m = counts.shape
+    place = np.arange(m)
+    alone = counts >= least
+    first, last = np.tile(place, (n, 1)), np.tile(place, (n, 1))
+    # Of the parts that are being joined: where they begin, where their neighbours
+    # before them do, and how many values they have.
+    begin, before = np.zeros(n, np.int64), np.full(n, -1)
+    size = np.zeros(n)
+    for j in range(m + 1):
+        ends = alone[:, j] if j < m else np.ones(n, bool)
+        few = (size < least) & (begin < j)
+        # The rest of some parts goes to those before it.
+        begin = np.where(ends & few & (before >= 0), before, begin)
+        of_group = (place >= begin[:, None]) & (place < j)
+        whole = of_group & (ends | (size >= least))[:, None]
+        first = np.where(whole, begin[:, None], first)
+        last = np.where(whole, j - 1, last)
+        # All of them have too few: with what stands beside them.
+        lone = ends & few & (before < 0)
+        left = np.where(begin > 0, counts[np.arange(n), begin - 1], np.inf)
+        right = counts[:, j] if j < m else np.full(n, np.inf)
+        to_left = lone & np.isfinite(left) & (left <= right)
+        to_right = lone & np.isfinite(right) & (right < left)
+        first -= of_group & to_left[:, None]
+        last += of_group & to_right[:, None]
+        if j == m:
+            break
+        full = size >= least
+        before = np.where(ends, -1, np.where(full, begin, before))
+        begin = np.where(ends, j + 1, np.where(full, j, begin))
+        size = np.where(ends, 0.0, np.where(full, 0.0, size) + counts[:, j])
+    return first, last
 
 
 def parted(counts: Float[Array, "l m"], least: int) -> Bool[Array, "l k"]:

@@ -38,6 +38,10 @@ _ON_COLUMNS = (
 )
 
 
+# Attributes of a fit that records of a model do not have.
+_OF_A_FIT = ("_silos", "_asks", "_disclosed")
+
+
 class FederatedEstimator(BaseEstimator, abc.ABC):
     """An estimator whose `fit` takes a federation where scikit-learn's takes X.
 
@@ -77,6 +81,9 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
     # Attributes that the silos of a column partition keep until one is read.
     _kept_by_silos: tuple[str, ...] = ()
     _silos: Federation | None = None
+    # Asks the silos for them where another model fitted this one as a part of its own:
+    # silos that follow know the part as that model's alone.
+    _asks: Callable[[], None] | None = None
     # Kept attributes that the silos have disclosed.
     _disclosed: tuple[str, ...] = ()
     # What the model does, as the title of a report; else the first line of its module.
@@ -199,7 +206,7 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
 
     def _forget(self) -> None:
         """Drop all fitted attributes; parameters and the state of a search stay."""
-        for name in (*fitted_names(self), "_silos", "_disclosed"):
+        for name in (*fitted_names(self), *_OF_A_FIT):
             self.__dict__.pop(name, None)
 
     def continuing(
@@ -281,6 +288,19 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
         column partition, the summary has what was read before.
         """
         check_is_fitted(self)
+        return Summary(title_of(self), self._shown(later))
+
+    def _shown(self, later: Sequence[Any], *, part: bool = False) -> list[Exhibit]:
+        """Return the exhibits of a summary.
+
+        Parameters
+        ----------
+        later : sequence of estimator
+            As of `summary`.
+        part : bool
+            Whether the model is a part of another, in whose table a study file writes
+            what is asked of the silos.
+        """
         # A copy is without its federation, so that it cannot ask the silos.
         alone = copy.copy(self)
         try:
@@ -294,8 +314,9 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
             exhibits = fitted_attributes(fitted)
         if "kept_" in vars(self) and not set(self._kept_by_silos) <= set(vars(self)):
             by_columns = "columns" in self._partitions
-            exhibits.append(kept_in_silos(self._disclosable(), in_files=by_columns))
-        return Summary(title_of(self), exhibits)
+            kept = kept_in_silos(self._disclosable(), in_files=by_columns, part=part)
+            exhibits.append(kept)
+        return exhibits
 
     def _disclosable(self) -> list[str]:
         """Return the attributes that silos keep and that a study can still ask for."""
@@ -359,8 +380,11 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
                 f"allow it."
             )
         before = set(vars(self))
-        with self._silos.calling(self, "_gather"):
-            self._gather(self._silos)
+        if self._asks is not None:
+            self._asks()
+        else:
+            with self._silos.calling(self, "_gather"):
+                self._gather(self._silos)
         here = [name for name in self._kept_by_silos if name in vars(self)]
         self._disclosed = tuple(name for name in here if name not in before)
         return vars(self)[name]
@@ -368,7 +392,8 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes that are copied or stored: all but the federation."""
         state = dict(super().__getstate__())
-        state.pop("_silos", None)
+        for name in ("_silos", "_asks"):
+            state.pop(name, None)
         return state
 
     def __sklearn_tags__(self) -> Any:

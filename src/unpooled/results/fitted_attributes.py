@@ -48,7 +48,9 @@ def fitted_attributes(fitted: Mapping[str, Any]) -> list[Exhibit]:
     return [Exhibit("Fitted attributes", text, tables)]
 
 
-def kept_in_silos(disclosable: Sequence[str], *, in_files: bool) -> Exhibit:
+def kept_in_silos(
+    disclosable: Sequence[str], *, in_files: bool, part: bool = False
+) -> Exhibit:
     """Return what stands in the place of results that no silo disclosed.
 
     Parameters
@@ -57,6 +59,8 @@ def kept_in_silos(disclosable: Sequence[str], *, in_files: bool) -> Exhibit:
         Names of those that can be asked for.
     in_files : bool
         Whether study files can, where silos have different columns; Python always can.
+    part : bool
+        Whether they do so in the table of a part of a model.
     """
     text = (
         "Each silo keeps results of its own, and finds them in its folder of results. "
@@ -74,8 +78,8 @@ def kept_in_silos(disclosable: Sequence[str], *, in_files: bool) -> Exhibit:
             named = f"[{named}]"
         text += (
             f"They were not requested from the silos, so they are not among these "
-            f"results. {how}{named}{f' or {more}' if others > 0 else ''}, which every "
-            f"silo must allow."
+            f"results. {how}{named}{f' or {more}' if others > 0 else ''}"
+            f"{' in the table of this part' * part}, which every silo must allow."
         )
     else:
         text += "No silo shows them to anybody else."

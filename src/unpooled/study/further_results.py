@@ -5,9 +5,10 @@
     disclose = ["components_"]    reading the attribute     the silos disclose it
     score = true                  model.class_hits(view)    right answers, by class
 
-All are keys of a step on a column partition. They are part of the announced text,
-so that plans show them, silos judge them, and silos that follow answer these calls on
-the fitted model and no others.
+All are keys of a step on a column partition, and `disclose` is one of each part of a
+`ColumnTransformer`, in the part's own table. They are part of the announced text, so
+that plans show them, silos judge them, and silos that follow answer these calls on the
+fitted model and no others.
 """
 
 from typing import Any
@@ -27,6 +28,7 @@ def further_calls(step: StudyStep) -> list[tuple[str, dict[str, Any]]]:
         calls.append(("transform", {}))
     if step.disclose:
         calls.append(("_gather", {}))
+    calls += [("_gather", {"part": part}) for part, _ in step.disclose_of_parts]
     if step.score:
         calls.append(("class_hits", {}))
     return calls
@@ -59,6 +61,10 @@ def add_further_results(step: StudyStep, model: Any, view: Federation) -> None:
         model.transform(view)
     for name in step.disclose:
         getattr(model, name)
+    for part, names in step.disclose_of_parts:
+        fitted = model._fitted_part(part)
+        for name in names:
+            getattr(fitted, name)
     if step.score:
         # Last: silos that follow know the model as it was without this.
         model.class_hits_ = model.class_hits(view)

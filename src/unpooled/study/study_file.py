@@ -11,7 +11,8 @@
 [policy]              rules of the parties that have none of their own
 [derived]             for each new column what it is made of: log_chol = "log(chol)"
 [[steps]]             model, name, y and the model's parameters; or model and update;
-                      on a column partition disclose, select, score
+                      on a column partition disclose, select, score; there a table in
+                      the transformers of a ColumnTransformer has its own disclose
 [evaluate]            cv, scoring, jackknife
 [outputs]             folder, report
 """
@@ -31,6 +32,7 @@ from unpooled.models.base import FederatedEstimator
 from unpooled.models.files.catalogue import estimator, estimators, parameter_names
 from unpooled.models.files.model_file import load
 from unpooled.models.model_selection.scoring import scorers
+from unpooled.models.preprocessing.column_transformer import ColumnTransformer
 from unpooled.party.rules.policy import Policy
 from unpooled.protocol.library_build import library_build
 from unpooled.protocol.shared_blocks import MOST_BLOCKS
@@ -109,6 +111,8 @@ class StudyStep:
         File of a fitted model to update, in place of a new fit.
     disclose : tuple of str
         Attributes that silos keep, which they are to disclose.
+    disclose_of_parts : tuple of (int, tuple of str)
+        The same of the parts of a ColumnTransformer, with their places from 0.
     select : float or None
         Percentage of each silo's columns that the model is to select.
     score : bool
@@ -123,6 +127,7 @@ class StudyStep:
     y: tuple[str, ...] | None = None
     update: Path | None = None
     disclose: tuple[str, ...] = ()
+    disclose_of_parts: tuple[tuple[int, tuple[str, ...]], ...] = ()
     select: float | None = None
     score: bool = False
     scores: bool = False
@@ -426,6 +431,9 @@ def read_steps(top: Section, folder: Path = Path()) -> tuple[StudyStep, ...]:
         section = Section(top.file, f"steps {number}", table)
         kind = _read_model(section)
         parameters = {k: v for k, v in table.items() if k not in _STEP_KEYS}
+        asked = ()
+        if kind is ColumnTransformer:
+            parameters, asked = _read_parts(section, parameters, by_columns)
         inner = Section(top.file, section.title, parameters)
         inner.only(parameter_names(kind), f"parameter of {kind.__name__}")
         for key, value in parameters.items():
@@ -439,6 +447,7 @@ def read_steps(top: Section, folder: Path = Path()) -> tuple[StudyStep, ...]:
                 y=section.names("y", one=True),
                 update=_read_update(section, kind, folder),
                 disclose=_read_disclose(section, kind, by_columns),
+                disclose_of_parts=asked,
                 select=_read_select(section, kind, by_columns),
                 score=_read_score(section, kind, by_columns),
                 scores=by_columns and kind.forms_scores(parameters),
@@ -551,6 +560,30 @@ def _read_update(
     return folder / Path(file).expanduser()
 
 
+def _read_parts(
+    section: Section, parameters: Mapping[str, Any], by_columns: bool
+) -> tuple[dict[str, Any], tuple[tuple[int, tuple[str, ...]], ...]]:
+    """Return parameters of a ColumnTransformer, and what is asked of its parts.
+
+    The `disclose` of a part is of the study, and no parameter.
+    """
+    tables, found = parameters.get("transformers"), []
+    if not isinstance(tables, list):
+        return dict(parameters), ()
+    kept = list(tables)
+    for place, table in enumerate(tables):
+        if not isinstance(table, dict) or "disclose" not in table:
+            continue
+        part = Section(section.file, f"{section.title} transformers {place + 1}", table)
+        kind = estimator(part.required("model"))
+        if kind is None:
+            part.fail("disclose", "is of a model that silos fit; leave it out")
+        if names := _read_disclose(part, kind, by_columns):
+            found.append((place, names))
+        kept[place] = {k: v for k, v in table.items() if k != "disclose"}
+    return {**parameters, "transformers": kept}, tuple(found)
+
+
 def _read_disclose(
     section: Section, kind: type[FederatedEstimator], by_columns: bool
 ) -> tuple[str, ...]:
@@ -562,6 +595,8 @@ def _read_disclose(
         if name not in kind.kept_by_silos():
             known = kind.kept_by_silos()
             what = f"keep {', '.join(known)}" if known else "keep no attributes"
+            if kind is ColumnTransformer:
+                what += "; write disclose into the tables of its transformers"
             section.fail("disclose", f'"{name}" is not kept by silos. '
                          f"{suggestion(name, known)}Of {kind.__name__} they "
                          f"{what}")  # fmt: skip

@@ -280,6 +280,22 @@ def test_rounds_of_sixty_columns():
     assert up.plan(up.Describe(categorical=categorical), federation).rounds <= 20
 
 
+@pytest.mark.parametrize(("quartiles", "most"), [(False, 8), (True, 20)])
+def test_rounds_of_sixty_columns_of_which_twenty_are_text(quartiles, most):
+    """Names are agreed on first, and a plan cannot know how many there are."""
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(rng.standard_normal((400, 40))).add_prefix("x")
+    texts = [f"t{j}" for j in range(20)]
+    for j, name in enumerate(texts):
+        frame[name] = rng.choice([f"name {i}" for i in range(2 + j % 5)], 400)
+    frame["kind"] = np.arange(400) % 2
+    federation = silos(frame, n=4, categorical=texts)
+    planned = up.plan(up.Describe(quartiles=quartiles), federation)
+    assert planned.rounds <= most
+    up.describe(federation, by="kind", quartiles=quartiles)
+    assert len({line.round for line in federation.ledger}) <= most
+
+
 def test_silos_follow(rows, found):
     model = up.describe(silos(rows, follow=True), categorical=CATEGORIES)
     assert model.to_frame().equals(found[1].to_frame())

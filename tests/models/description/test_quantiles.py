@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 import unpooled as up
 from line_fields import fields
 from unpooled.errors import DataError, ReleaseRefusedError
-from unpooled.linalg.rank_search import parted
+from unpooled.linalg.rank_search import joined, parted
 from unpooled.protocol.step import find_step
 from unpooled.testing import check_estimator
 from wire import silos as wire_silos
@@ -105,6 +105,7 @@ def test_a_round_more_for_no_column():
     rng = np.random.default_rng(0)
     federation = silos(rng.standard_normal((90, 50)), (30, 60))
     assert up.plan(up.Quantiles(), federation).rounds <= 14
+    assert up.plan(up.Quantiles(comparison="mpc"), federation).rounds <= 120
 
 
 def test_silos_follow(rows, found):
@@ -193,6 +194,40 @@ def test_parts_are_joined_until_they_have_enough():
     counts = np.array([[0, 3, 9, 0, 10, 4], [10, 0, 0, 0, 0, 0], [4, 4, 0, 0, 0, 0]])
     stays = parted(counts.astype(float), 10)
     assert stays.astype(int).tolist() == [[1, 0, 1, 1, 0], [1] * 5, [0] * 5]
+
+
+@pytest.mark.parametrize(
+    ("counts", "groups"),
+    [
+        # Parts with enough stay alone, and those between them are joined.
+        ([20, 3, 8, 2, 30], [(0, 0), (1, 3), (1, 3), (1, 3), (4, 4)]),
+        ([6, 6, 6, 5, 40], [(0, 1), (0, 1), (2, 3), (2, 3), (4, 4)]),
+        ([6, 6, 6, 40], [(0, 2), (0, 2), (0, 2), (3, 3)]),
+        # Where they have too few together, with the smaller of their neighbours.
+        ([540, 3, 0, 600], [(0, 0), (0, 2), (0, 2), (3, 3)]),
+        ([600, 3, 0, 540], [(0, 0), (1, 3), (1, 3), (3, 3)]),
+        ([6, 0, 50, 3], [(0, 2), (0, 2), (2, 2), (2, 3)]),
+        ([3, 3, 3, 0], [(0, 3)] * 4),
+    ],
+)
+def test_a_part_of_few_values_is_joined_with_others(counts, groups):
+    first, last = joined(np.array([counts, counts], float), 10)
+    for row in zip(first.tolist(), last.tolist(), strict=True):
+        assert list(zip(*row, strict=True)) == groups
+
+
+def test_medians_of_columns_about_0_in_large_units_are_as_near_as_others():
+    """About 0 the search has many candidates for few values: parts join across it."""
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((400, 30)) * np.repeat([1e2, 1e4, 1e6], 10)
+    model = up.Quantiles().fit(silos(X))
+    deviations = X.std(axis=0)
+    wanted = np.quantile(X, (0.25, 0.5, 0.75), axis=0)
+    off = np.abs(model.quantiles_ - wanted)
+    assert (off <= model.errors_).all()
+    # Ten of 400 values about the median lie in 0.06 standard deviations.
+    assert (off <= 0.06 * deviations).all()
+    assert (model.errors_ <= 0.4 * deviations).all()
 
 
 def pooled(X, y):

@@ -7,6 +7,7 @@ import sklearn.decomposition
 import sklearn.impute
 import sklearn.preprocessing
 from numpy.testing import assert_allclose
+from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.pipeline import make_pipeline
 
@@ -287,6 +288,45 @@ def test_releases_what_the_docstring_says(rows):
         ("count", (1,)),
         ("made", (0,)),
     }
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_silos_disclose_what_they_keep_of_a_part(rows, follow):
+    """One part after the other, of columns that several silos or one of them has."""
+    federation = federation_of(rows, follow=follow)
+    model = up.make_column_transformer(
+        (up.OrdinalEncoder(), {"pattern": "none*"}),
+        (up.StandardScaler(), ["age", "marker"]),
+        (up.OneHotEncoder(), "categorical"),
+        (up.SimpleImputer(), ["bmi"]),
+    ).fit(federation)
+    scaler, _, imputer = model.fitted_
+
+    assert_allclose(imputer.statistics_, [rows.bmi.mean()], rtol=1e-12)
+    assert_allclose(scaler.mean_, rows[["age", "marker"]].mean(), rtol=1e-12)
+    assert_allclose(scaler.var_, rows[["age", "marker"]].var(ddof=0), rtol=1e-10)
+    made = model.transform(federation)
+    variance = up.PCA(2).fit(made).explained_variance_
+    other = federation_of(rows, follow=follow)
+    fresh = make_pipeline(clone(model), up.PCA(2)).fit(other)
+    assert_allclose(variance, fresh[-1].explained_variance_, rtol=1e-12)
+
+    before = fresh[0].fitted_[0]
+    fresh[0].fit(other)
+    with pytest.raises(DataError, match="keep a later fit of the ColumnTransformer"):
+        _ = before.mean_
+    assert_allclose(fresh[0].fitted_[0].mean_, scaler.mean_, rtol=1e-12)
+
+
+def test_a_silo_discloses_nothing_of_a_part_that_its_rules_do_not_allow(rows):
+    federation = federation_of(
+        rows, policy={"min_parties": 3, "allow_disclosed": False}
+    )
+    parts = [(up.StandardScaler(), ["age", "bmi", "marker"])]
+    model = up.ColumnTransformer(parts, remainder="passthrough").fit(federation)
+    with pytest.raises(ReleaseRefusedError, match=r"shown_sums: allow_disclosed"):
+        _ = model.fitted_[0].mean_
+    assert "mean_" not in vars(model.fitted_[0])
 
 
 def refused(rows, match, transformers, **options):

@@ -10,8 +10,9 @@ the value of a rank lies near the mean of φ, in terms of its standard deviation
 how many values lie at or beyond it. One outlier moves the mean of a logarithm little.
 
 The totals are opened in the silos, whose programs all find the same brackets. What the
-coordinator learns are the quantiles that come of it, and how wide their brackets are:
-the narrowest, of those that halving the first one gives, with at least `least` values.
+coordinator learns are the quantiles that come of it, and how wide their brackets are.
+Each has at least `least` values: a part that has fewer is joined with others, and what
+they are together is cut anew (`unpooled.linalg.rank_search.joined`).
 """
 
 from collections.abc import Sequence
@@ -148,13 +149,16 @@ class QuantileSearch:
         return brackets.cuts(levels(self.least)[0], exact=self.exact)
 
     def reached(self, below: Float[Array, "t l k"]) -> Brackets:
-        """Return the narrowest brackets with enough values, by counts of all levels."""
-        brackets = found = self.first
+        """Return the brackets that the counts of all levels lead to."""
+        brackets = self.first
         for counts in below:
-            at = self.cuts(brackets)
-            found = brackets.widened(at, counts, self.rank, self.least, found)
-            brackets = brackets.narrowed(at, counts, self.rank)
-        return found
+            brackets = self._narrowed(brackets, self.cuts(brackets), counts)
+        return brackets
+
+    def _narrowed(
+        self, brackets: Brackets, at: Float[Array, "l k"], counts: Float[Array, "l k"]
+    ) -> Brackets:
+        return brackets.narrowed(at, counts, self.rank, self.least)
 
     def own(
         self,
@@ -189,7 +193,7 @@ class QuantileSearch:
                     counts = counts_below(column[i][j], by_group[i, j])
                     own[depth].reshape(by_group.shape)[i, j] = counts
             if depth < level:
-                brackets = brackets.narrowed(at, below[depth], self.rank)
+                brackets = self._narrowed(brackets, at, below[depth])
         return own
 
     def quantiles(

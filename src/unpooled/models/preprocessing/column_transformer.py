@@ -13,6 +13,7 @@ same steps on no column.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial
 from typing import Any, final
 
 import numpy as np
@@ -113,7 +114,9 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
     Attributes
     ----------
     fitted_ : list of estimator
-        The fitted estimators, in their order; "passthrough" for columns that pass.
+        The fitted estimators, in their order; "passthrough" for columns that pass. On a
+        column partition, reading what silos keep of one, such as the means of a
+        `StandardScaler`, asks them to disclose it.
     columns_ : list of (l,) array of str
         The columns of each.
     sizes_ : (m, q) array of int
@@ -172,10 +175,10 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
     remainder: Any = "drop"
 
     def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        # What silos keep of a part is not asked for.
+        # What silos keep of a part is not asked for here.
         kept = "sizes_" in vars(self)
         parts = [
-            model.summary().exhibits if kept else model._exhibits_with(own, ())
+            model._shown((), part=True) if kept else model._exhibits_with(own, ())
             for model, own in self.transformers_
             if model != _PASS
         ]
@@ -252,10 +255,45 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
             ]
         )
         self.names_out_ = list(self._of_columns(federation).feature_names)
+        for number, model in zip(self._numbers(), self.fitted_, strict=True):
+            if model != _PASS:
+                model._asks = partial(self._ask, model, number)
 
     def _set(self, fitted: Sequence[tuple[Any, list[str]]]) -> None:
         self.fitted_ = [model for model, _ in fitted]
         self.columns_ = [np.array(own, dtype=object) for _, own in fitted]
+
+    def _numbers(self) -> list[int]:
+        """Return which of `transformers` were fitted on a column partition."""
+        return np.flatnonzero(self.sizes_[:, :-1].any(axis=0)).tolist()
+
+    def _fitted_part(self, number: int) -> Any:
+        """Return what one of `transformers` became, by its place from 0."""
+        numbers = self._numbers()
+        if number not in numbers:
+            raise DataError(
+                f"Part {number + 1} of the ColumnTransformer, "
+                f"{self.parts()[number][0]!r}, has no column to read, so silos keep "
+                f"nothing of it."
+            )
+        return self.fitted_[numbers.index(number)]
+
+    def _ask(self, model: FederatedEstimator, number: int) -> None:
+        """Ask the silos for what they keep of a part."""
+        if self._silos is None or self._fitted_part(number) is not model:
+            raise DataError(
+                f"The silos keep a later fit of the ColumnTransformer of which this "
+                f"{type(model).__name__} was a part. Read its part, in fitted_."
+            )
+        with self._silos.calling(self, "_gather", part=number):
+            self._gather(self._silos, number)
+
+    def _gather(self, federation: Federation, part: int = 0) -> None:
+        """Collect what silos keep of a part: `fitted_` has it, and not this model."""
+        model = self._fitted_part(part)
+        _, views = self._in_parts(federation)
+        view = check_federation(model, views[self._numbers().index(part)])
+        model._gather(view)
 
     def _check_columns(self, federation: Federation) -> None:
         """Refuse columns that there are not, or two times, or no columns."""
