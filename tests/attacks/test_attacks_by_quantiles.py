@@ -143,6 +143,27 @@ def test_quantiles_are_not_searched_in_many_units(follow):
     up.Quantiles((0.3,)).fit(scaler.transform(here))
 
 
+def test_nor_are_those_of_components_of_columns_in_many_units():
+    """The first component of two columns may be next to one of them."""
+    made = tables()
+    for table in made.values():
+        table["flag"] = np.arange(len(table)) % 2.0
+    here = up.simulate(made)
+
+    def search(low: float) -> None:
+        scaler = up.RobustScaler(quantile_range=(low, 90.0)).fit(here)
+        scaled = scaler.transform(here)
+        up.Quantiles().fit(up.PCA(2).fit(scaled).transform(scaled))
+
+    search(10.0)
+    search(20.0)
+    with pytest.raises(ReleaseRefusedError, match="one_setting"):
+        search(25.0)
+    # Those of other columns are.
+    derived = up.DerivedColumns({"both": "age * flag"}).fit(here).transform(here)
+    up.Quantiles().fit(up.PCA(2).fit(derived).transform(derived))
+
+
 def test_fillings_and_other_columns_are_no_other_unit():
     made = tables()
     for table in made.values():

@@ -492,7 +492,9 @@ class Coordinator(RoundRunner):
         offer = {"kind": "offer group key", **session}
         sealed = self.send(offer, parties=[leader])[leader].header["sealed"]
         accept = {"kind": "accept group key", "leader": leader, "sealed": sealed}
-        self.send(accept | session, parties=others)
+        # A party by itself refuses what comes next, with a reason.
+        if others:
+            self.send(accept | session, parties=others)
         self._has_group_key = True
 
     def _leave(self) -> None:

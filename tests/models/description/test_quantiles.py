@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 
 import unpooled as up
 from line_fields import fields
-from unpooled.errors import DataError, ReleaseRefusedError
+from unpooled.errors import AggregationError, DataError, ReleaseRefusedError
 from unpooled.linalg.rank_search import joined, parted
 from unpooled.protocol.step import find_step
 from unpooled.testing import check_estimator
@@ -261,3 +261,10 @@ def test_compared_in_secret(rows):
     }
     summed = [name for name, seen in opened.items() if seen == "summed"]
     assert summed == ["count"]
+
+
+def test_a_silo_by_itself_opens_no_total_for_silos_alone(rows):
+    """It was a division by zero: there is nobody to send a group key to."""
+    here = up.simulate({"a": rows[:, 1:3]}, policy={"min_parties": 1})
+    with pytest.raises(AggregationError, match="min_parties"):
+        up.Quantiles().fit(here)

@@ -543,7 +543,7 @@ class View:
         """What gave each column its unit, as JSON values, with the name of its source.
 
         Transforms of this column alone, scales among them, and no fillings. Of a column
-        that is made of several ones the source is a digest of how it was made.
+        that is made of several ones the source is a digest of these, and of how.
         """
         found = list[tuple[str, list[Any]]]()
         for column in self.columns:
@@ -560,8 +560,13 @@ class View:
                     unit.append([source, one.operation.as_json()])
                     (source,) = one.read
                 else:
-                    made = [each.operation.as_json() for each in self._derived[:number]]
-                    made += [source, one.operation.as_json()]
+                    made: list[Any] = [source, one.step.name, sorted(one.read)]
+                    if one.step.of_source:
+                        made.append(one.operation.as_json())
+                    else:
+                        # Fitted numbers, and scales in front, give other units.
+                        before = self._derived[: number + 1]
+                        unit.append([each.operation.as_json() for each in before])
                     source = f"made {digest(canonical(made))}"
                     break
             found.append((source, unit))
