@@ -98,9 +98,13 @@ class Brackets:
         """
         edges = np.hstack([self.below_lo[:, None], below, self.below_hi[:, None]])
         ends = np.hstack([self.lo[:, None], at, self.hi[:, None]])
-        first, last = joined(np.diff(edges, axis=1), least)
-        rows, part = np.arange(len(rank)), (below < rank[:, None]).sum(axis=1)
-        lower, upper = first[rows, part], last[rows, part] + 1
+        rows, lower = np.arange(len(rank)), (below < rank[:, None]).sum(axis=1)
+        upper = lower + 1
+        few = np.flatnonzero(edges[rows, upper] - edges[rows, lower] < least)
+        if len(few):
+            first, last = joined(np.diff(edges[few], axis=1), least)
+            part = np.arange(len(few)), lower[few]
+            lower[few], upper[few] = first[part], last[part] + 1
         return Brackets(
             ends[rows, lower],
             ends[rows, upper],
