@@ -48,6 +48,10 @@ def fitted_attributes(fitted: Mapping[str, Any]) -> list[Exhibit]:
     return [Exhibit("Fitted attributes", text, tables)]
 
 
+# Heading of what stands in the place of results that no silo disclosed.
+KEPT = "Kept in the silos"
+
+
 def kept_in_silos(disclosable: Sequence[str], *, in_files: bool) -> Exhibit:
     """Return what stands in the place of results that no silo disclosed.
 
@@ -79,7 +83,7 @@ def kept_in_silos(disclosable: Sequence[str], *, in_files: bool) -> Exhibit:
         )
     else:
         text += "No silo shows them to anybody else."
-    return Exhibit("Kept in the silos", text)
+    return Exhibit(KEPT, text)
 
 
 def ordinals(k: int) -> list[str]:

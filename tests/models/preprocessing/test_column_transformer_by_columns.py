@@ -334,3 +334,17 @@ def test_a_column_has_one_setting_whatever_stands_beside_it(rows):
     filled = up.SimpleImputer("most_frequent").fit(federation).transform(federation)
     with pytest.raises(ReleaseRefusedError, match="one_setting"):
         up.OneHotEncoder(min_frequency=5).fit(filled)
+
+
+def test_what_silos_keep_of_parts_is_said_once_and_without_a_key(rows):
+    parts = [(up.StandardScaler(), ["age"]), (up.OneHotEncoder(), ["site"])]
+    model = up.ColumnTransformer(parts, remainder="passthrough")
+    model.fit(federation_of(rows))
+
+    kept = [x for x in model.summary().exhibits if x.heading == "Kept in the silos"]
+
+    (one,) = kept
+    # A study's step takes no disclose = ["mean_"] of one of its parts.
+    assert "disclose" not in one.text
+    assert "No silo shows them to anybody else." in one.text
+    assert up.ColumnTransformer.kept_by_silos() == ()

@@ -35,6 +35,7 @@ from unpooled.protocol.step import disclosed, release
 from unpooled.protocol.view_operations import KINDS, Choice, Parts
 from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Exhibit
+from unpooled.results.fitted_attributes import KEPT, kept_in_silos
 from unpooled.results.formats import listed
 
 _PASS = "passthrough"
@@ -181,6 +182,10 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
             if model != _PASS
         ]
         found = _named_apart(parts)
+        if any(one.heading == KEPT for one in found):
+            # Of a part no study asks for what the silos keep: said once, without how.
+            found = [one for one in found if one.heading != KEPT]
+            found.append(kept_in_silos((), in_files=True))
         # Where it only chooses columns, what else it has is a list of the word.
         passed = listed(self._passed(columns))
         return found or [
