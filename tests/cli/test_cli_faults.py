@@ -5,6 +5,7 @@ import errno
 import pytest
 
 from command_line import call, one_red_line, write_study
+from unpooled.errors import ReleaseRefusedError
 from unpooled.models.pca.pca import PCA
 
 
@@ -88,6 +89,27 @@ def test_what_the_system_refuses_is_a_sentence(study, monkeypatch, error, says):
 
     assert line.startswith(says)
     assert "Errno" not in line
+
+
+def test_what_was_fitted_before_a_refusal_is_not_lost(study, monkeypatch):
+    def refused(*arguments, **options):
+        raise ReleaseRefusedError("a", "pca.local_scatter", "max_released_share", "")
+
+    study.write_text(f"{study.read_text()}[evaluate]\ncv = 2\n")
+    monkeypatch.setattr("unpooled.study.run.evaluate", refused)
+    folder = study.parent / "runs" / "small"
+
+    ran = call("run", study, "--quiet")
+
+    assert "a refused pca.local_scatter" in one_red_line(ran)
+    says = "Finished: standardscaler, pca. See the results with: unpooled results "
+    says += str(folder)
+    assert ran.stdout.splitlines()[-1] == says
+    assert "Explained variance" in call("results", folder).stdout
+    # Of another study that finds the folder taken, nothing is finished.
+    again = call("run", study, "--quiet")
+    assert "Finished" not in again.output
+    assert says in call("resume", study, "--quiet").stdout
 
 
 def test_debug_shows_the_fault_itself(study, monkeypatch):

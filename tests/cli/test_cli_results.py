@@ -227,3 +227,16 @@ def test_a_table_wider_than_the_terminal_has_every_cell(data, width):
     headings = [c.heading for c in columns]
     cells = [cell for row in [headings, *table.shown] for cell in row]
     assert Counter(word for cell in cells for word in cell.split()) <= shown
+
+
+@pytest.mark.parametrize("values", [[0.45], [0.45, 0.9]])
+def test_a_bar_is_compared_with_others(values):
+    cells = {Column("Response"): ["a", "b"][: len(values)]}
+    table = Table.of("t", {**cells, Column("R²", "number", "r2", bar=True): values})
+    output = io.StringIO()
+    console = Console(width=80, file=output, color_system=None)
+
+    console.print(*exhibits(Summary("a model", [Exhibit("Found", "", [table])])))
+
+    longest = max(line.count("━") for line in output.getvalue().splitlines())
+    assert longest == (20 if len(values) > 1 else 0)

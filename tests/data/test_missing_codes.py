@@ -1,5 +1,7 @@
 """Values that mean a missing cell: numbers and texts, as pandas reads the files."""
 
+import ast
+import tomllib
 from typing import Any
 
 import numpy as np
@@ -125,7 +127,7 @@ def test_few_missing_names_are_read_as_other_missing_cells_of_the_silo_are():
 
 
 def test_the_error_about_text_says_how_to_name_it(path):
-    with pytest.raises(DataError, match=r'\{"hb": \["n/d"\]\}'):
+    with pytest.raises(DataError) as caught:
         open_source(
             path,
             separator=";",
@@ -133,6 +135,12 @@ def test_the_error_about_text_says_how_to_name_it(path):
             categorical=CATEGORIES,
             missing={"crea": ["-"], "dialysis": ["n/d"]},
         )
+    # As Python has it, and as a study's or a silo's file.
+    _, _, forms = str(caught.value).partition("named by missing: in Python ")
+    python, _, toml = forms.rstrip(".").partition(", in a file ")
+    wanted = {"hb": ["n/d"]}
+    assert ast.literal_eval(python) == wanted
+    assert tomllib.loads(f"missing = {toml}") == {"missing": wanted}
 
 
 @pytest.mark.parametrize(

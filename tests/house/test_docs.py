@@ -295,6 +295,15 @@ def test_readme_is_short():
     assert len(blocks_of(README)[0].content.splitlines()) <= 12
 
 
+def test_readme_begins_with_a_picture_of_a_result_and_no_table():
+    before, fence, _ = README.read_text("utf-8").partition("```python")
+    (picture,) = re.findall(r"!\[.+\]\((.+)\)", before)
+
+    assert fence
+    assert (README.parent / picture).is_file()
+    assert not re.search(r"(?m)^\s*\|", before)
+
+
 def built(name: str) -> str:
     """Return a page with its generated tables in place."""
     return generated_tables.on_page_markdown((DOCS / name).read_text("utf-8"))

@@ -72,3 +72,36 @@ def test_the_core_alone_is_enough(tmp_path):
     )
 
     assert "demo" in shown.stdout
+    # What a newcomer does first, in an empty folder.
+    folder = tmp_path / "newcomer"
+    folder.mkdir()
+    readme = (CHECKOUT / "README.md").read_text("utf-8")
+    example = readme.partition("```python\n")[2].partition("```")[0]
+    wanted = readme.partition("```text\n")[2].partition("```")[0]
+    python = binaries / "python", "-I", "-c", example
+    assert in_folder(folder, *python) == wanted
+    for words in NEWCOMER:
+        said = in_folder(folder, binaries / "unpooled", *words.split())
+        assert said, words
+    assert (folder / "heart/runs/heart/results/pca/loadings.csv").is_file()
+
+
+# In this order; the last two show what the one before wrote.
+NEWCOMER = (
+    "demo --quiet",
+    "demo --study heart",
+    "plan heart/study.toml",
+    "run heart/study.toml --quiet",
+    "resume heart/study.toml --quiet",
+    "results heart/runs/heart",
+    "report heart/runs/heart",
+)
+
+
+def in_folder(folder, *command):
+    """Run a command in a folder; return what it writes, and nothing to stderr."""
+    ended = subprocess.run(
+        command, check=False, cwd=folder, capture_output=True, text=True
+    )
+    assert (ended.returncode, ended.stderr) == (0, ""), (command, ended.stderr)
+    return ended.stdout

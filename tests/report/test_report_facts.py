@@ -125,3 +125,22 @@ def test_a_report_asks_no_silo_for_what_it_keeps(tmp_path):
     # Which columns each silo has is known without asking.
     for silo, own in federation.columns_of.items():
         assert re.search(rf"{silo} \d columns? ?: {' ?, '.join(own)} ", page.text)
+
+
+@pytest.mark.parametrize("by_columns", [False, True])
+def test_a_description_says_how_many_rows_there_are(by_columns):
+    frame = pd.DataFrame(rows(), columns=list("abcdef")[: rows().shape[1]])
+    parts = (
+        up.partition_columns(frame, 3) if by_columns else up.partition_rows(frame, 4)
+    )
+    federation = up.simulate(
+        parts,
+        partition="columns" if by_columns else "rows",
+        policy={"allow_disclosed": True} if by_columns else None,
+    )
+    model = up.Describe(quartiles=False).fit(federation)
+
+    facts = facts_of(model, federation)
+
+    assert facts.n_rows == len(rows())
+    assert f"{len(rows())} rows that stayed where they were" in Page(render(facts)).text

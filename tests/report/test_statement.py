@@ -4,6 +4,7 @@ import pytest
 
 import unpooled as up
 from command_line import write_study
+from report_pages import Page
 from unpooled.errors import StudyError
 from unpooled.report.html import render
 from unpooled.study.announcement import calls_of
@@ -46,6 +47,10 @@ def test_the_statement_is_read_and_printed_in_the_report(tmp_path):
         assert f"<dt>{heading}</dt>" in text
     assert '<p class="question">Do risk factors &lt;vary&gt; together?</p>' in text
     assert "states no purpose" not in text
+    # The sheet that is signed may be kept without the rest.
+    sheet = Page(text).text.rpartition(" Approval ")[2]
+    for heading, said in study.statement.items():
+        assert f"{heading} {said}" in sheet
     assert run.report is not None
     assert "Art. 9(2)(j)" in run.report.read_text()
     # The silos read the same text, and make the same calls of it.

@@ -370,6 +370,11 @@ def test_models_that_have_no_score_are_refused_before_anything_leaves(write):
     with pytest.raises(DataError, match=r"\[evaluate\]: A StandardScaler has no score"):
         study.run()
     assert not study.folder.exists()
+    study = write(
+        text('[evaluate]\nscoring = "accuracy"\n', steps=["SimpleImputer", "PCA"])
+    )
+    with pytest.raises(DataError, match=r"\[evaluate\]: scoring='accuracy': A PCA "):
+        study.plan()
 
 
 @pytest.mark.slow

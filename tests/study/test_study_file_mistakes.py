@@ -101,7 +101,11 @@ MISTAKES = {
     ),
     "missing": (
         edited('"a.csv"', '"a.csv"\nmissing = [0]'),
-        r"\[parties\.a\.missing\]: must be a table",
+        r"\[parties\.a\] missing: must name columns.*{ chol = \[0, .*, not \[0\]",
+    ),
+    "plausible of no column": (
+        edited('"a.csv"', '"a.csv"\nplausible = [0, 9]'),
+        r"\[parties\.a\] plausible: must name columns.*{ chol = \[100, 230\] }",
     ),
     "missing truth": (
         edited('"a.csv"', '"a.csv"\nmissing = {chol = [true]}'),

@@ -275,6 +275,7 @@ def _execute(
         raise typer.BadParameter("--wait is for a consortium: it needs --kit.")
     about_run(folder)
     start: Callable[..., Run] = study.resume if resume else study.run
+    before = _finished(folder)
     try:
         with (
             _ended_by_sigterm() as ended,
@@ -296,7 +297,24 @@ def _execute(
         # To be copied into a shell, also where a folder's name has a blank.
         complain(f"Stopped. Continue with: {shlex.join(words)}")
         raise typer.Exit(1) from None
+    except Exception:
+        # A fold that is refused takes nothing from what was fitted before it.
+        if (finished := _finished(folder)) and (resume or finished != before):
+            see = shlex.join(["unpooled", "results", str(folder)])
+            say(f"Finished: {', '.join(finished)}. See the results with: {see}")
+        raise
     show_run(window, study, done)
+
+
+def _finished(folder: Path) -> list[str]:
+    """Return the names of the steps that are finished in a run's folder."""
+    from unpooled.errors import StudyError
+    from unpooled.study.run_folder import RunState
+
+    try:
+        return list(RunState.read(folder).finished)
+    except (StudyError, OSError):
+        return []
 
 
 @contextlib.contextmanager

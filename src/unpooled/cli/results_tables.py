@@ -127,7 +127,8 @@ def _grid(
     while wider := [j for j in columns if short[j]][: max(room, 0)]:
         for j in wider:
             widths[j], short[j], room = widths[j] + 1, short[j] - 1, room - 1
-    barred = [j for j in columns if one.columns[j].bar]
+    # A bar is compared with others: that of a single row is always the longest.
+    barred = [j for j in columns if one.columns[j].bar and len(one.rows) > 1]
     if (_BAR + _GAP) * len(barred) > room or len(columns) < len(one.columns):
         barred = []
     for j in columns:

@@ -146,18 +146,29 @@ class Section:
             self.fail(key, f"must be a number from 0, not {_shown(value)}")
         return value
 
+    def _of_columns(self, key: str, values: str) -> "Section":
+        """Return a table of columns, each with a list such as `values`."""
+        given = self.content.get(key, {})
+        if not isinstance(given, dict):
+            self.fail(
+                key,
+                f"must name columns, each with a list, such as {{ chol = {values} }}, "
+                f"not {_shown(given)}",
+            )
+        return self.section(key, {})
+
     def ranges(self, key: str) -> dict[str, list[float]]:
         """Return a table of lists of numbers, by key."""
-        inner = self.section(key, {})
+        inner = self._of_columns(key, "[100, 230]")
         for name, values in inner.content.items():
             if not isinstance(values, list) or not all(map(_is_number, values)):
-                problem = f"must be a list of numbers such as [0], not {_shown(values)}"
-                inner.fail(name, problem)
+                problem = "must be a list of two numbers such as [100, 230]"
+                inner.fail(name, f"{problem}, not {_shown(values)}")
         return {name: [float(v) for v in inner.content[name]] for name in inner}
 
     def codes(self, key: str) -> dict[str, list[float | str]]:
         """Return a table of lists of numbers and texts, by key."""
-        inner = self.section(key, {})
+        inner = self._of_columns(key, '[0, "n/d"]')
         found: dict[str, list[float | str]] = {}
         for name in inner:
             values = inner.content[name]

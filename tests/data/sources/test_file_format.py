@@ -189,7 +189,7 @@ def test_names_may_change_places(file):
 def test_texts_that_mean_missing_are_named_as_the_study_names_columns(file):
     path = file("CHOL\n240\nn/d\n")
 
-    with pytest.raises(DataError, match=r'chol.*such as {"chol": \["n/d"\]}'):
+    with pytest.raises(DataError, match=r"chol.*in a file { \"chol\" = \["):
         up.open_source(path, rename={"CHOL": "chol"})
     table = up.open_source(path, rename={"CHOL": "chol"}, missing={"chol": ["n/d"]})
     (block,) = table.blocks(["chol"])

@@ -236,6 +236,19 @@ def test_quartiles_have_no_zeros_at_their_end(found):
     assert not re.search(r"\.\d*0\b(?! ×)", cells)
 
 
+def test_the_sign_of_a_difference_is_that_of_the_other_class(rows, found):
+    table = found[1].summary().tables["differences"]
+    means = rows.groupby("kind").mean()
+
+    assert "Positive where the mean of the other class is the larger one" in table.note
+    for column, first, other, smd in table.rows:
+        # Those of categories are distances.
+        mean = means[column]
+        larger = column in CATEGORIES or mean[int(other)] > mean[int(first)]
+        assert (smd > 0) == larger
+    assert {smd > 0 for *_, smd in table.rows} == {True, False}
+
+
 def test_forms_for_papers(found):
     model = found[1]
     assert model.to_markdown().startswith("| Column | all (n = 300) |")

@@ -29,6 +29,7 @@ from unpooled.models.model_selection.cross_validation import (
     FILLED_WITHIN_FOLDS,
     CrossValidation,
 )
+from unpooled.models.model_selection.scoring import check_scores
 
 # The scores are quotients of sums over some hundred rows, in another order, of
 # predictions by coefficients that agree to 1e-13.
@@ -522,6 +523,47 @@ def test_what_cannot_be_done_is_refused_by_name():
         up.cross_validate(None, federation)
     with pytest.raises(DataError, match=r"takes a Federation, not list"):
         up.cross_validate(up.PCA(2), [[1.0]])
+
+
+SCORED = {
+    "classes": ["accuracy", "f1_macro", "recall:ill"],
+    "probabilities of classes": ["neg_log_loss", "roc_auc"],
+    "columns": ["r2", "neg_mean_squared_error"],
+    "likelihood": ["log_likelihood"],
+}
+GIVES = {
+    up.PCA: ["likelihood"],
+    up.PLSRegression: ["columns"],
+    up.PLSSVD: [],
+    up.GLM: ["columns"],
+    up.LinearDiscriminantAnalysis: ["classes", "probabilities of classes"],
+    up.LogisticRegression: ["classes", "probabilities of classes"],
+    up.KernelPCA: [],
+    up.StandardScaler: [],
+}
+
+
+@pytest.mark.parametrize("in_pipeline", [False, True])
+@pytest.mark.parametrize("kind", GIVES)
+def test_scores_of_what_a_model_does_not_give_are_refused_before_any_fit(
+    kind, in_pipeline
+):
+    model = make_pipeline(up.SimpleImputer(), kind()) if in_pipeline else kind()
+    federation = up.simulate(two_views(), random_state=0)
+
+    for what, names in SCORED.items():
+        for name in names:
+            if what in GIVES[kind]:
+                check_scores(model, name)
+                continue
+            with pytest.raises(DataError, match=f"A {kind.__name__} .* no {what}"):
+                up.cross_validate(model, federation, scoring=name)
+    # Of a search the model that a candidate puts there is asked.
+    if in_pipeline:
+        places = {model.steps[-1][0]: [up.KernelPCA(2), kind()]}
+        with pytest.raises(DataError, match="A KernelPCA predicts no classes"):
+            up.GridSearchCV(model, places, scoring="accuracy").fit(federation)
+    assert len(federation.ledger) == 0
 
 
 # Slow, so that no checks of types stand before the refusal.

@@ -151,7 +151,7 @@ def test_missing_cells_of_other_columns_are_still_refused_in_a_plan():
     ("transformers", "message"),
     [
         ([], "at least one"),
-        ([(up.PCA(1), "numeric", 1)], "is no pair"),
+        ([("pca", up.PCA(1), "numeric")], "is no pair .* name .* is left out"),
         ([("scale", "numeric")], "does not transform rows"),
         ([{"model": "Scaler", "columns": "numeric"}], "needs model, one of the"),
         ([{"model": "PCA", "columns": ["age"], "k": 1}], "unexpected keyword"),

@@ -176,7 +176,7 @@ def test_a_constant_second_view_gives_nothing():
         (PLSRegression(6), SECOND, "upper bound is 5"),
         (PLSSVD(0), SECOND, "n_components=0"),
         (CCA(1), None, "Name the columns of the second view"),
-        (CCA(1), ["x9"], "name some, not all"),
+        (CCA(1), ["x9"], "has no column 'x9'. It has"),
         (CCA(1), [f"x{j}" for j in range(P + Q)], "name some, not all"),
         (CCA(1, solver="als"), SECOND, "solver='als'"),
         (CCA(1, regularisation=1.5), SECOND, "regularisation=1.5"),

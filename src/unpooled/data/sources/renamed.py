@@ -15,7 +15,7 @@ from typing import final
 import pyarrow as pa
 
 from unpooled.data.columns import Roles, check_known
-from unpooled.data.sources.streamed import Batches, Reader, Survey
+from unpooled.data.sources.streamed import Batches, Reader, Survey, naming_missing
 
 
 @final
@@ -81,7 +81,8 @@ class RenamedReader(Reader):
         """Return the file's hint, which may show a column as a key of `missing`."""
         hint = self._reader.hint()
         for own, new in self._new.items():
-            hint = hint.replace(f'{{"{own}":', f'{{"{new}":')
+            if hint == naming_missing(own):
+                return naming_missing(new)
         return hint
 
     def _in_file(self, name: str) -> str:

@@ -27,12 +27,13 @@ from unpooled.data.columns import NO_ROLES, Roles, check_known, refuse_text
 from unpooled.data.row_blocks import Block
 from unpooled.data.sources.arrow import numbers_of, values_of
 from unpooled.data.table import SlicedTable
+from unpooled.data.toml import toml_text
 from unpooled.errors import DataError
 
 Batches = Generator[pa.Table, None, None]
 _OTHER_NAMES = (
     "Where the file has another name for a column, rename gives it the study's: "
-    '{"ILL": "ill"}.'
+    'in Python {"ILL": "ill"}, in a file { ILL = "ill" }.'
 )
 
 
@@ -213,9 +214,10 @@ class StreamedTable(SlicedTable):
 
 def naming_missing(column: str) -> str:
     """Return how to say which texts of a column of numbers mean a missing cell."""
+    name = toml_text(column)
     return (
-        f"Texts that mean a missing cell are named by missing, such as "
-        f'{{"{column}": ["n/d"]}}.'
+        f"Texts that mean a missing cell are named by missing: in Python "
+        f'{{{name}: ["n/d"]}}, in a file {{ {name} = ["n/d"] }}.'
     )
 
 

@@ -396,4 +396,8 @@ def _differences(model: "Describe") -> Table:
     if len(of_silos) > 1:
         heads = (Column("Silo"), *heads)
     head = Column("Standardised difference", "signed", "smd")
-    return Table("differences", (*heads, head), rows, place="files")
+    note = (
+        "Positive where the mean of the other class is the larger one. Those of "
+        "categories have no sign."
+    )
+    return Table("differences", (*heads, head), rows, note=note, place="files")

@@ -43,6 +43,7 @@ from unpooled.models.model_selection.jackknife import (
 from unpooled.models.model_selection.scoring import (
     CLASS_SCORERS,
     COLUMN_SCORERS,
+    check_scores,
     last_step,
     parted,
     scorers,
@@ -148,15 +149,17 @@ class CrossValidation(FederatedEstimator):
         if by_columns:
             self._check_columns()
             estimator = _without_robust_errors(estimator)
+        candidates = [{}] if self.candidates is None else list(self.candidates)
         folds = []
         if self.cv or not self.n_blocks:
+            for candidate in candidates:
+                check_scores(with_parameters(estimator, candidate), self.scoring)
             folds = federation.folds(
                 self.cv, shuffle=self.shuffle, random_state=self.random_state
             )
         blocks = []
         if self.n_blocks:
             blocks = federation.folds(self.n_blocks, shuffle=False)
-        candidates = [{}] if self.candidates is None else list(self.candidates)
         if federation.coordinator.planned:
             if fills_within_folds(self.estimator):
                 federation.coordinator.notes.append(FILLED_WITHIN_FOLDS)

@@ -25,6 +25,7 @@ from unpooled.models.metrics.regression import (
     r2_score,
     root_mean_squared_error,
 )
+from unpooled.results.formats import listed
 
 # A fitted model, new rows, and what `fit` was given as y.
 Scorer = Callable[[Any, Federation, Any], float]
@@ -34,12 +35,6 @@ ColumnScorer = Callable[[Any, Federation, Any], Float[Array, " q"]]
 
 def _own(model: Any, rows: Federation, y: Any) -> float:
     """Return the model's own score."""
-    if not hasattr(model, "score"):
-        last = last_step(model)
-        raise DataError(
-            f"A {type(last).__name__} has no score. Name one: scoring= "
-            f"{', '.join(SCORERS)}."
-        )
     return model.score(rows, y)
 
 
@@ -50,9 +45,6 @@ def _targets(y: Any) -> Any:
 
 
 def _log_likelihood(model: Any, rows: Federation, y: Any) -> float:
-    last = last_step(model)
-    if not hasattr(last, "score_samples"):
-        raise DataError(f"A {type(last).__name__} gives rows no likelihood.")
     return model.score(rows)
 
 
@@ -125,6 +117,53 @@ SCORERS: Mapping[str, Scorer] = MappingProxyType(
         LIKELIHOOD: _log_likelihood,
     }
 )
+
+
+def check_scores(model: Any, scoring: Any) -> None:
+    """Refuse scores of what a model does not give, before anything is fitted.
+
+    Parameters
+    ----------
+    model : estimator or Pipeline
+        Unfitted.
+    scoring : None, str or sequence of str
+        As of `scorers`.
+
+    Raises
+    ------
+    DataError
+        Where the model predicts nothing of the kind that a score reads.
+    """
+    last = last_step(model)
+    kind = type(last)
+    suited = getattr(last, "_scored_by", ()) if hasattr(kind, "score") else ()
+    for name in [scoring] if scoring is None or isinstance(scoring, str) else scoring:
+        if name is None:
+            method, sign, lacks = "score", "", "has no score"
+        else:
+            method, sign, lacks = _reads(parted(name)[0])
+        # A model of a user's own may not say what it is scored by.
+        if hasattr(kind, method) and (not sign or not suited or sign in suited):
+            continue
+        remedy = "Judge a classifier, a regression or a PCA behind it, or leave it out."
+        if suited:
+            remedy = f"It is scored by {listed(suited)}."
+        given = "" if name is None else f"scoring={name!r}: "
+        raise DataError(f"{given}A {kind.__name__} {lacks}. {remedy}")
+
+
+def _reads(score: str) -> tuple[str, str, str]:
+    """Return the method that a score reads, a score of such models, and what others do.
+
+    The score stands in `_scored_by` of every model of the library with that method.
+    """
+    if score in CLASS_SCORERS:
+        return "predict", "accuracy", "predicts no classes"
+    if score in COLUMN_SCORERS:
+        return "predict", "r2", "predicts no columns"
+    if score == LIKELIHOOD:
+        return "score_samples", LIKELIHOOD, "gives rows no likelihood"
+    return "predict_proba", "accuracy", "gives no probabilities of classes"
 
 
 def last_step(model: Any) -> Any:

@@ -105,7 +105,8 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
     transformers : list of (estimator, columns)
         Estimators of the library that transform rows, or ``"passthrough"``, and the
         columns that each reads: a list of names, ``"numeric"`` or ``"categorical"`` for
-        all columns of a kind, or what `make_column_selector` returns. A study file
+        all columns of a kind, or what `make_column_selector` returns. These are pairs,
+        without the name that scikit-learn's class has before them. A study file
         writes tables instead, ``{model = "OneHotEncoder", columns = "categorical"}``,
         with the model's parameters in them.
     remainder : {"drop", "passthrough"}, default "drop"
@@ -349,7 +350,7 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
 
     @property
     def transformers_(self) -> list[tuple[Any, list[str]]]:
-        """The fitted estimators, each with its columns."""
+        """The fitted estimators, each with its columns: pairs without names."""
         check_is_fitted(self, "fitted_")
         pairs = zip(self.fitted_, self.columns_, strict=True)
         return [(model, [str(name) for name in own]) for model, own in pairs]
@@ -463,7 +464,10 @@ def _part(given: Any) -> tuple[Any, Any]:
         except TypeError as unknown:
             raise DataError(f"transformers: {unknown}") from unknown
     if not isinstance(given, tuple | list) or len(given) != 2:
-        raise DataError(f"transformers: {given!r} is no pair (estimator, columns).")
+        raise DataError(
+            f"transformers: {given!r} is no pair (estimator, columns). The name that "
+            f"scikit-learn has before them is left out."
+        )
     model, columns = given
     gives = isinstance(model, FederatedEstimator) and model.gives_rows("rows")
     if model != _PASS and not gives:

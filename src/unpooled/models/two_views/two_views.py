@@ -19,6 +19,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array, Float
+from unpooled.data.columns import check_known
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.canonical_correlation import (
@@ -107,13 +108,14 @@ def views_of(
     """Return the columns of both views; `y` names those of the second."""
     if y is None or (isinstance(y, str) and y == federation.label):
         raise DataError(
-            'Name the columns of the second view: fit(federation, y=["a", "b"]). '
+            'Name the columns of the second view: y=["a", "b"], which fit takes, and '
+            "which is a key of a study's step. "
             "A label is no column; leave it out when the federation is made."
         )
     second = [y] if isinstance(y, str) else [str(name) for name in y]
-    unknown = [name for name in second if name not in federation.feature_names]
+    check_known(second, federation.feature_names, f"y={y!r}: The federation")
     first = [name for name in federation.feature_names if name not in second]
-    if unknown or not second or not first or len(set(second)) != len(second):
+    if not second or not first or len(set(second)) != len(second):
         raise DataError(
             f"y={y!r}: name some, not all, of the columns "
             f"{', '.join(federation.feature_names)}, and none twice."
