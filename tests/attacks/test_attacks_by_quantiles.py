@@ -83,7 +83,7 @@ def test_neither_rows_nor_decimals_nor_limits_move_the_ends():
             units=np.array([unit]),
             least=least,
         )
-        moved.append(log_size(search.cuts(search.first)))
+        moved.append(log_size(search.cuts([search.first])))
     steps = 2.0**-10
     for ends in moved:
         np.testing.assert_allclose(ends, np.rint(ends / steps) * steps, atol=1e-12)

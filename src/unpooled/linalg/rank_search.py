@@ -3,9 +3,13 @@
     lo ├─────┼──●──┼─────┼─────┤ hi    K candidates cut a bracket into K + 1 parts; the
        counts below each of them       counts say in which part the value lies
 
-Counts that nobody sees say of each bracket which parts have too few values, and the one
-with the rank is joined with others only where it is one of these (`joined`). Where
-signs are seen, all parts are joined until each has no value or at least `least`
+Counts that nobody sees are followed on two ways, and the narrower bracket with enough
+values is shown. One goes on with the part that has the rank; of all parts about it, cut
+in halves, quarters, ..., it gives the narrowest with `least` values (`widened`). The
+other joins a part with too few values with parts beside it, and cuts what they are
+together anew (`regrouped`): next to 0 in large units, where equal distances of
+logarithms have few values, halves would be all positive values or all negative ones.
+Where signs are seen, all parts are joined until each has no value or at least `least`
 (`parted`). The lowest part has all values below it too, and the highest all above it.
 Candidates stand at equal distances of φ(x) = sgn(x) log(1 + |x|), so that one value of
 another order of magnitude does not make the brackets of all others wide; or, to find
@@ -90,21 +94,71 @@ class Brackets:
         at: Float[Array, "l k"],
         below: Float[Array, "l k"],
         rank: Float[Array, " l"],
+    ) -> "Brackets":
+        """Return the part of each bracket that has the rank, by the counts below."""
+        return self._parts(at, below, (below < rank[:, None]).sum(axis=1), 1)
+
+    def widened(
+        self,
+        at: Float[Array, "l k"],
+        below: Float[Array, "l k"],
+        rank: Float[Array, " l"],
+        least: int,
+        so_far: "Brackets",
+    ) -> "Brackets":
+        """Return the narrowest part of each bracket with enough values.
+
+        Parts are cut in halves, quarters, ... by the K candidates, K + 1 a power of 2.
+
+        Parameters
+        ----------
+        so_far : Brackets
+            The narrowest with enough, where none of the parts has.
+        """
+        place, width = (below < rank[:, None]).sum(axis=1), (at.shape[1] + 1) // 2
+        while width:
+            part = self._parts(at, below, place // width * width, width)
+            enough = part.below_hi - part.below_lo >= least
+            so_far, width = so_far.replaced(part, enough), width // 2
+        return so_far
+
+    def regrouped(
+        self,
+        at: Float[Array, "l k"],
+        below: Float[Array, "l k"],
+        rank: Float[Array, " l"],
         least: int,
     ) -> "Brackets":
-        """Return the part of each bracket that has the rank, by the counts below.
+        """Return the part of each bracket that has the rank, with enough values.
 
-        Where the part has too few values it is joined with others, as `joined` does.
+        Where the part has too few it is joined with others, as `joined` does.
         """
+        lower = (below < rank[:, None]).sum(axis=1)
+        edges = np.hstack([self.below_lo[:, None], below, self.below_hi[:, None]])
+        counts, width = np.diff(edges, axis=1), np.ones(len(rank), np.int64)
+        few = np.flatnonzero(counts[np.arange(len(rank)), lower] < least)
+        if len(few):
+            first, last = joined(counts[few], least)
+            part = np.arange(len(few)), lower[few]
+            lower[few], width[few] = first[part], last[part] - first[part] + 1
+        return self._parts(at, below, lower, width)
+
+    def replaced(self, others: "Brackets", which: Bool[Array, " l"]) -> "Brackets":
+        """Return the others in the place of some brackets."""
+        own, new = vars(self), vars(others)
+        return Brackets(**{name: np.where(which, new[name], own[name]) for name in own})
+
+    def _parts(
+        self,
+        at: Float[Array, "l k"],
+        below: Float[Array, "l k"],
+        lower: Int[Array, " l"],
+        width: int | Int[Array, " l"],
+    ) -> "Brackets":
+        """Return `width` parts of each bracket as one, from the part `lower` on."""
         edges = np.hstack([self.below_lo[:, None], below, self.below_hi[:, None]])
         ends = np.hstack([self.lo[:, None], at, self.hi[:, None]])
-        rows, lower = np.arange(len(rank)), (below < rank[:, None]).sum(axis=1)
-        upper = lower + 1
-        few = np.flatnonzero(edges[rows, upper] - edges[rows, lower] < least)
-        if len(few):
-            first, last = joined(np.diff(edges[few], axis=1), least)
-            part = np.arange(len(few)), lower[few]
-            lower[few], upper[few] = first[part], last[part] + 1
+        rows, upper = np.arange(len(lower)), lower + width
         return Brackets(
             ends[rows, lower],
             ends[rows, upper],

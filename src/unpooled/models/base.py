@@ -39,7 +39,7 @@ _ON_COLUMNS = (
 
 
 # Attributes of a fit that records of a model do not have.
-_OF_A_FIT = ("_silos", "_asks", "_disclosed")
+_OF_A_FIT = ("_silos", "_asks_silos", "_disclosed")
 
 
 class FederatedEstimator(BaseEstimator, abc.ABC):
@@ -83,7 +83,7 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
     _silos: Federation | None = None
     # Asks the silos for them where another model fitted this one as a part of its own:
     # silos that follow know the part as that model's alone.
-    _asks: Callable[[], None] | None = None
+    _asks_silos: Callable[[], None] | None = None
     # Kept attributes that the silos have disclosed.
     _disclosed: tuple[str, ...] = ()
     # What the model does, as the title of a report; else the first line of its module.
@@ -288,9 +288,11 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
         column partition, the summary has what was read before.
         """
         check_is_fitted(self)
-        return Summary(title_of(self), self._shown(later))
+        return Summary(title_of(self), self._all_exhibits(later))
 
-    def _shown(self, later: Sequence[Any], *, part: bool = False) -> list[Exhibit]:
+    def _all_exhibits(
+        self, later: Sequence[Any], *, part: bool = False
+    ) -> list[Exhibit]:
         """Return the exhibits of a summary.
 
         Parameters
@@ -380,8 +382,8 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
                 f"allow it."
             )
         before = set(vars(self))
-        if self._asks is not None:
-            self._asks()
+        if self._asks_silos is not None:
+            self._asks_silos()
         else:
             with self._silos.calling(self, "_gather"):
                 self._gather(self._silos)
@@ -392,7 +394,7 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes that are copied or stored: all but the federation."""
         state = dict(super().__getstate__())
-        for name in ("_silos", "_asks"):
+        for name in ("_silos", "_asks_silos"):
             state.pop(name, None)
         return state
 

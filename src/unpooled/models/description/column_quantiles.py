@@ -11,8 +11,8 @@ how many values lie at or beyond it. One outlier moves the mean of a logarithm l
 
 The totals are opened in the silos, whose programs all find the same brackets. What the
 coordinator learns are the quantiles that come of it, and how wide their brackets are.
-Each has at least `least` values: a part that has fewer is joined with others, and what
-they are together is cut anew (`unpooled.linalg.rank_search.joined`).
+Each has at least `least` values, and is the narrower one of those that two ways of
+cutting lead to (`unpooled.linalg.rank_search`).
 """
 
 from collections.abc import Sequence
@@ -144,21 +144,41 @@ class QuantileSearch:
         """Whether the search goes on to the values themselves."""
         return self.least <= 1
 
-    def cuts(self, brackets: Brackets) -> Float[Array, "l k"]:
-        """Return the candidates of the next level."""
-        return brackets.cuts(levels(self.least)[0], exact=self.exact)
+    def cuts(self, ways: Sequence[Brackets]) -> Float[Array, "l k"]:
+        """Return the candidates of the next level, those of each way side by side."""
+        K = levels(self.least)[0]
+        return np.hstack([brackets.cuts(K, exact=self.exact) for brackets in ways])
 
     def reached(self, below: Float[Array, "t l k"]) -> Brackets:
         """Return the brackets that the counts of all levels lead to."""
-        brackets = self.first
+        found, K, ways = self.first, levels(self.least)[0], self._ways()
         for counts in below:
-            brackets = self._narrowed(brackets, self.cuts(brackets), counts)
-        return brackets
+            at = self.cuts(ways)
+            found = ways[0].widened(
+                at[:, :K], counts[:, :K], self.rank, self.least, found
+            )
+            ways = self._further(ways, at, counts)
+        if self.exact:
+            return found
+        return found.replaced(ways[1], ways[1].hi - ways[1].lo < found.hi - found.lo)
 
-    def _narrowed(
-        self, brackets: Brackets, at: Float[Array, "l k"], counts: Float[Array, "l k"]
-    ) -> Brackets:
-        return brackets.narrowed(at, counts, self.rank, self.least)
+    def _ways(self) -> list[Brackets]:
+        """Return the first bracket of each way: see `unpooled.linalg.rank_search`."""
+        return [self.first] if self.exact else [self.first, self.first]
+
+    def _further(
+        self,
+        ways: Sequence[Brackets],
+        at: Float[Array, "l k"],
+        below: Float[Array, "l k"],
+    ) -> list[Brackets]:
+        """Return the brackets of the next level, by the counts below candidates."""
+        K = levels(self.least)[0]
+        found = [ways[0].narrowed(at[:, :K], below[:, :K], self.rank)]
+        for brackets in ways[1:]:
+            own, counts = at[:, K:], below[:, K:]
+            found.append(brackets.regrouped(own, counts, self.rank, self.least))
+        return found
 
     def own(
         self,
@@ -183,17 +203,17 @@ class QuantileSearch:
             From 0.
         """
         own = np.zeros(below.shape)
-        brackets, (g, p) = self.first, self.count.shape
+        ways, (g, p) = self._ways(), self.count.shape
         column = [[X[rows, j] for j in range(p)] for rows in groups]
         for depth in range(level + 1):
-            at = self.cuts(brackets)
+            at = self.cuts(ways)
             by_group = at.reshape(g, p, -1, at.shape[1])
             for i in range(g):
                 for j in range(p):
                     counts = counts_below(column[i][j], by_group[i, j])
                     own[depth].reshape(by_group.shape)[i, j] = counts
             if depth < level:
-                brackets = self._narrowed(brackets, at, below[depth])
+                ways = self._further(ways, at, below[depth])
         return own
 
     def quantiles(
@@ -221,7 +241,7 @@ def levels(least: int) -> tuple[int, int]:
 def no_counts(g: int, p: int, r: int, least: int) -> Float[Array, "t l k"]:
     """Return zeros in the place of counts below candidates, for the first level."""
     K, T = levels(least)
-    return np.zeros((T, 2 * g * p * r, K))
+    return np.zeros((T, 2 * g * p * r, K if least <= 1 else 2 * K))
 
 
 def log_sums(

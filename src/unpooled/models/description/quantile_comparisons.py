@@ -120,7 +120,7 @@ def compared_quantiles(
     brackets = search.first
     depth = levels(least)[1] if least <= 1 else _LEVELS
     for _ in range(depth if len(sought) else 0):
-        at = search.cuts(brackets)
+        at = search.cuts([brackets])
         stays = np.zeros(at.shape, bool)
         stays[sought] = _parts(
             federation, count, column[sought], brackets.part(sought), at[sought], least

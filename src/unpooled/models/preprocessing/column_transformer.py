@@ -179,7 +179,9 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
         # What silos keep of a part is not asked for here.
         kept = "sizes_" in vars(self)
         parts = [
-            model._shown((), part=True) if kept else model._exhibits_with(own, ())
+            model._all_exhibits((), part=True)
+            if kept
+            else model._exhibits_with(own, ())
             for model, own in self.transformers_
             if model != _PASS
         ]
@@ -258,7 +260,7 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
         self.names_out_ = list(self._of_columns(federation).feature_names)
         for number, model in zip(self._numbers(), self.fitted_, strict=True):
             if model != _PASS:
-                model._asks = partial(self._ask, model, number)
+                model._asks_silos = partial(self._ask, model, number)
 
     def _set(self, fitted: Sequence[tuple[Any, list[str]]]) -> None:
         self.fitted_ = [model for model, _ in fitted]

@@ -217,18 +217,15 @@ def largest_of_lacking(view: View) -> float:
     """
     there = [~np.isnan(block.X) for block in view.blocks()]
     patterns, counts = np.unique(np.concatenate(there), axis=0, return_counts=True)
-    largest = 0.0
-    for rows in np.unique(
-        np.vstack([patterns.T, np.ones(len(patterns), bool)]), axis=0
-    ):
-        root = np.sqrt(counts[rows])
-        # A column that all of these rows have, or lack, is the intercept.
-        own = np.unique(patterns[rows], axis=1).astype(float)
-        X = np.hstack([np.ones((len(own), 1)), own]) * root[:, None]
-        U, values, _ = np.linalg.svd(X, full_matrices=False)
-        U = U[:, values > _ROUNDING * values.max(initial=0.0)]
+    largest, every = 0.0, np.ones((len(patterns), 1), bool)
+    columns = np.unique(np.hstack([every, patterns]), axis=1)
+    for rows in columns.T:
+        X = columns[rows].astype(float)
+        values, V = np.linalg.eigh((X.T * counts[rows]) @ X)
+        # The cross-products are whole numbers: what is not 0 is far above rounding.
+        held = values > _ROUNDING * values.max(initial=0.0)
         # All rows of a pattern have the same leverage.
-        of_row = np.square(U).sum(axis=1) / counts[rows]
+        of_row = np.square(X @ V[:, held] / np.sqrt(values[held])).sum(axis=1)
         largest = max(largest, float(of_row.max(initial=0.0)))
     return largest
 
