@@ -17,7 +17,7 @@ from rich.console import Console
 from command_line import call, one_red_line, too_wide, write_study
 from tiers import mostly_slow
 from unpooled.cli.results_tables import exhibits
-from unpooled.results.exhibits import Column, Exhibit, Table
+from unpooled.results.exhibits import Column, Exhibit, ResultTable
 from unpooled.results.summary import Summary
 
 NAMES = list("abcdef")
@@ -217,7 +217,7 @@ def test_a_table_wider_than_the_terminal_has_every_cell(data, width):
         [data.draw(texts if c.kind == "text" else numbers) for c in columns]
         for _ in range(3)
     ]
-    table = Table("t", columns, rows)
+    table = ResultTable("t", columns, rows)
     output = io.StringIO()
     console = Console(width=width, file=output, color_system=None)
     console.print(*exhibits(Summary("a model", [Exhibit("Found", "", [table])])))
@@ -232,7 +232,9 @@ def test_a_table_wider_than_the_terminal_has_every_cell(data, width):
 @pytest.mark.parametrize("values", [[0.45], [0.45, 0.9]])
 def test_a_bar_is_compared_with_others(values):
     cells = {Column("Response"): ["a", "b"][: len(values)]}
-    table = Table.of("t", {**cells, Column("R²", "number", "r2", bar=True): values})
+    table = ResultTable.of(
+        "t", {**cells, Column("R²", "number", "r2", bar=True): values}
+    )
     output = io.StringIO()
     console = Console(width=80, file=output, color_system=None)
 

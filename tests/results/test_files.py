@@ -14,7 +14,7 @@ import pytest
 import unpooled as up
 from unpooled.errors import DataError
 from unpooled.results import files
-from unpooled.results.exhibits import Column, Exhibit, Picture, Table
+from unpooled.results.exhibits import Column, Exhibit, Picture, ResultTable
 from unpooled.results.files import StepResults
 from unpooled.results.plots import charts
 from unpooled.results.plots.image_files import images
@@ -26,7 +26,7 @@ VALUES = [1 / 3, 1e-300, float("inf"), float("nan"), None, -0.1]
 
 @pytest.fixture
 def steps():
-    table = Table(
+    table = ResultTable(
         "odd_names",
         (Column("Name"), Column("Value, in cm", "number"), Column("Share", "share")),
         [(name, x, 0.25) for name, x in zip(HOSTILE, VALUES, strict=True)],
@@ -83,7 +83,9 @@ def test_a_workbook_has_numbers_as_numbers_and_names_as_text(steps, tmp_path):
 
 
 def test_sheets_of_one_name_are_told_apart(tmp_path):
-    tables = [Table(f"{'long_' * 8}{j}", (Column("A"),), [("x",)]) for j in range(3)]
+    tables = [
+        ResultTable(f"{'long_' * 8}{j}", (Column("A"),), [("x",)]) for j in range(3)
+    ]
     step = StepResults("s", "M", {}, Summary("T", [Exhibit("H", "", tables)]))
 
     book = openpyxl.load_workbook(files.write_xlsx(tmp_path, [step]))
@@ -96,7 +98,9 @@ def test_sheets_keep_the_names_of_their_tables_and_say_what_they_are(tmp_path):
     """ "lineardiscriminantanalysis.clas" was one of them, and its "~2" another."""
     names = ["classes", "class_means", "standardised_coefficients", "s" * 40]
     tables = [
-        Table(name, (Column("A"),), [("x",)], caption=f"{name} of ja", note="– is none")
+        ResultTable(
+            name, (Column("A"),), [("x",)], caption=f"{name} of ja", note="– is none"
+        )
         for name in names
     ]
     summary = Summary("T", [Exhibit("H", "", tables)])

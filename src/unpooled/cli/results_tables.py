@@ -13,7 +13,7 @@ from unpooled.protocol.privacy_cost import spent
 from unpooled.results.summary import summaries_of
 
 if TYPE_CHECKING:
-    from unpooled.results.exhibits import Column, Table, Value
+    from unpooled.results.exhibits import Column, ResultTable, Value
     from unpooled.results.summary import Summary
     from unpooled.study import Run, Study
 
@@ -83,7 +83,7 @@ class _Panels:
     cut off where a table is wider than the terminal.
     """
 
-    def __init__(self, shown: "Table") -> None:
+    def __init__(self, shown: "ResultTable") -> None:
         self._table = shown
 
     def __rich_console__(
@@ -114,7 +114,7 @@ def _panels(widths: Sequence[int], gap: int, most: int) -> list[list[int]]:
 
 
 def _grid(
-    one: "Table", columns: Sequence[int], least: Sequence[int], most: int
+    one: "ResultTable", columns: Sequence[int], least: Sequence[int], most: int
 ) -> RenderableType:
     """Return some columns as wide as the terminal allows, with bars if they fit."""
     widths = {j: least[j] for j in columns}
@@ -149,7 +149,7 @@ def _grid(
     return grid
 
 
-def _width(one: "Table", j: int) -> int:
+def _width(one: "ResultTable", j: int) -> int:
     """Return how narrow a column can be: numbers and words are not folded."""
     column = one.columns[j]
     texts = [printable(row[j]) for row in one.shown]
@@ -163,7 +163,7 @@ def _width(one: "Table", j: int) -> int:
     return max(min(longest, _WORD), heading, some)
 
 
-def _whole(one: "Table", j: int) -> int:
+def _whole(one: "ResultTable", j: int) -> int:
     """Return the width of a column in which nothing is folded."""
     texts = [*(row[j] for row in one.shown), one.columns[j].heading]
     return max(len(printable(text)) for text in texts)
@@ -176,7 +176,7 @@ def _cell(column: "Column", value: "Value", text: str) -> Text:
     return Text(text, f"bold {style}" if abs(value) >= _LARGE else style)
 
 
-def _bars(one: "Table", j: int) -> list[str]:
+def _bars(one: "ResultTable", j: int) -> list[str]:
     """Return a bar for each shown row, the longest for the largest value."""
     values = [row[j] for row in one.rows[: one.most]]
     lengths = [v if isinstance(v, int | float) and v > 0 else 0 for v in values]

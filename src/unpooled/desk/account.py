@@ -12,7 +12,7 @@ from unpooled.party.memory.hash_chain import now
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.released_share import BEFORE_COUNTED
 from unpooled.report.text.policies import DESCRIPTIONS, loosened, value_text
-from unpooled.results.exhibits import Column, Table
+from unpooled.results.exhibits import Column, ResultTable
 from unpooled.results.formats import counted, listed, minute, plain_number
 
 
@@ -51,10 +51,10 @@ def used(state: AuditState, policy: Policy) -> float | None:
     return min(state.opened.share / most, 1.0)
 
 
-def columns_table(state: AuditState) -> Table:
+def columns_table(state: AuditState) -> ResultTable:
     """Return how many numbers were opened about each column."""
     rows = sorted(state.opened.of_column.items(), key=lambda one: (-one[1], one[0]))
-    return Table(
+    return ResultTable(
         "columns",
         (Column("Column"), Column("Numbers opened about it", "number")),
         rows,
@@ -63,13 +63,13 @@ def columns_table(state: AuditState) -> Table:
     )
 
 
-def rosters_table(state: AuditState) -> Table:
+def rosters_table(state: AuditState) -> ResultTable:
     """Return for which silos the table was answered about last."""
     rows = [
         (f"{table[:8] or 'unknown'}", listed(parties), day_of(time).isoformat())
         for table, (parties, time) in state.rosters.last.items()
     ]
-    return Table(
+    return ResultTable(
         "rosters",
         (Column("Version of the table"), Column("Silos"), Column("Last answered")),
         rows,
@@ -91,7 +91,7 @@ def refusals_left(state: AuditState, policy: Policy) -> str:
     return said
 
 
-def refusals_table(refused: Iterable[RefusedRequest]) -> Table:
+def refusals_table(refused: Iterable[RefusedRequest]) -> ResultTable:
     """Return what was refused, the last first."""
     rows = [
         (
@@ -104,7 +104,7 @@ def refusals_table(refused: Iterable[RefusedRequest]) -> Table:
         for one in reversed(list(refused))
     ]
     heads = ("When (UTC)", "Study", "What was asked", "Why not", "Depends on rows")
-    return Table("refusals", [Column(h) for h in heads], rows, items="refusals")
+    return ResultTable("refusals", [Column(h) for h in heads], rows, items="refusals")
 
 
 @final

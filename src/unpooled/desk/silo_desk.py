@@ -45,7 +45,7 @@ from unpooled.report.text.log_events import event
 from unpooled.report.text.people import people_answer
 from unpooled.report.text.what_follows import could_learn, could_not_learn
 from unpooled.report.text.wording import what_came_in, what_left, what_stayed
-from unpooled.results.exhibits import Column, Table
+from unpooled.results.exhibits import Column, ResultTable
 from unpooled.results.summary import summaries_of
 from unpooled.study.announcement import Announced, read_announced, stated
 
@@ -479,7 +479,7 @@ def _each_once(delivered: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return named_models(parts or delivered)
 
 
-def _log_table(one: StudyHistory) -> Table:
+def _log_table(one: StudyHistory) -> ResultTable:
     """Return a study's entries, with the hashes by which they are verified."""
     rows = []
     for entry in one.entries:
@@ -501,4 +501,4 @@ def _log_table(one: StudyHistory) -> Table:
         Column("Signed"),
         Column("Hash begins", "setting"),
     )
-    return Table("log", heads, rows, most=None)
+    return ResultTable("log", heads, rows, most=None)

@@ -11,7 +11,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from unpooled.results.exhibits import Table
+from unpooled.results.exhibits import ResultTable
 from unpooled.results.formats import clean, counted, listed
 from unpooled.results.plots.svg import svg
 
@@ -42,7 +42,7 @@ def environment(*folders: Path) -> jinja2.Environment:
     return made
 
 
-def _is_broad(table: Table) -> bool:
+def _is_broad(table: ResultTable) -> bool:
     """Whether a telephone has no room for a table's columns side by side."""
     letters = len(table.columns) - 1
     for j, column in enumerate(table.columns):

@@ -112,7 +112,7 @@ class Column:
 
 @final
 @dataclass(frozen=True)
-class Table:
+class ResultTable:
     """A table of values whose first column names its rows.
 
     Attributes
@@ -152,7 +152,7 @@ class Table:
     place: Literal["everywhere", "files", "pages"] = "everywhere"
 
     @classmethod
-    def of(cls, name: str, cells: Mapping[Column, Any], **about: Any) -> "Table":
+    def of(cls, name: str, cells: Mapping[Column, Any], **about: Any) -> "ResultTable":
         """Return the table of columns with their values.
 
         Parameters
@@ -201,7 +201,7 @@ class Table:
         rows: Sequence[int] | None = None,
         columns: Sequence[int] | None = None,
         note: str = "",
-    ) -> list["Table"]:
+    ) -> list["ResultTable"]:
         """Return this table for files, and some of its rows and columns for pages.
 
         Parameters
@@ -274,10 +274,10 @@ class Exhibit:
 
     heading: str
     text: str = ""
-    tables: Sequence[Table] = field(default_factory=list)
+    tables: Sequence[ResultTable] = field(default_factory=list)
     picture: Picture | None = None
 
     @property
-    def on_pages(self) -> list[Table]:
+    def on_pages(self) -> list[ResultTable]:
         """The tables that a page, a terminal or a notebook shows."""
         return [table for table in self.tables if table.place != "files"]

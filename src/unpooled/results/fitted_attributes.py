@@ -10,7 +10,14 @@ from typing import Any
 import numpy as np
 
 from unpooled.arrays import Array, Float
-from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Kind, Table, Value
+from unpooled.results.exhibits import (
+    MOST_ROWS,
+    Column,
+    Exhibit,
+    Kind,
+    ResultTable,
+    Value,
+)
 from unpooled.results.formats import counted, left_out
 
 # Shown elsewhere in the report, or of no use to its reader.
@@ -44,7 +51,7 @@ def fitted_attributes(fitted: Mapping[str, Any]) -> list[Exhibit]:
         if (table := _array(name, value)) is not None
     ]
     columns = (Column("Attribute"), Column("Value", "setting"))
-    tables = [Table("fitted_attributes", columns, rows), *arrays]
+    tables = [ResultTable("fitted_attributes", columns, rows), *arrays]
     return [Exhibit("Fitted attributes", text, tables)]
 
 
@@ -103,9 +110,9 @@ def numbered(
 
 def by_column(
     name: str, columns: Sequence[str], cells: Mapping[Column, Any], **about: Any
-) -> Table:
-    """Return a table with a row for each column of the data, as of `Table.of`."""
-    return Table.of(
+) -> ResultTable:
+    """Return a table with a row for each column of the data, as of `ResultTable.of`."""
+    return ResultTable.of(
         name, {Column("Column"): columns, **cells}, items="columns", **about
     )
 
@@ -118,7 +125,7 @@ def columns_by(
     above: Sequence[Any] | None = None,
     largest: bool = True,
     **about: Any,
-) -> list[Table]:
+) -> list[ResultTable]:
     """Return a table with a row for each column of the data, and an excerpt if large.
 
     Parameters
@@ -128,7 +135,7 @@ def columns_by(
     columns : sequence of str
         Names of the p columns of the data.
     cells : mapping of Column to (p,) array
-        As of `Table.of`.
+        As of `ResultTable.of`.
     above : sequence, optional
         Cells of a row above the others, with its name, such as an intercept.
     largest : bool
@@ -146,17 +153,17 @@ def columns_by(
 
 
 def fitting(
-    table: Table,
+    table: ResultTable,
     numbers: range,
     what: str,
     weight: Float[Array, " p"] | None = None,
     most: int = MOST_ROWS,
-) -> list[Table]:
+) -> list[ResultTable]:
     """Return a table, and an excerpt of it where a page has no room for all.
 
     Parameters
     ----------
-    table : Table
+    table : ResultTable
         With p rows, and perhaps others above them.
     numbers : range
         Positions of the columns of which a page has room for some, the first.
@@ -206,7 +213,7 @@ def _value(value: Any) -> Value:
     return f"{shape} {'numbers' if value.dtype.kind in 'iuf' else 'values'}"
 
 
-def _array(name: str, value: Any) -> Table | None:
+def _array(name: str, value: Any) -> ResultTable | None:
     """Return an array of numbers as a table for files."""
     if not isinstance(value, Array) or value.dtype.kind not in "iuf":
         return None
@@ -218,7 +225,7 @@ def _array(name: str, value: Any) -> Table | None:
     else:
         heads = (Column(name, "number") for name in ordinals(value.shape[1]))
         cells |= zip(heads, value.T, strict=True)
-    return Table.of(name.strip("_"), cells, place="files")
+    return ResultTable.of(name.strip("_"), cells, place="files")
 
 
 def without_rounding(values: Array, scale: float | Array) -> Array:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, final
 
 from unpooled.errors import DataError
-from unpooled.results.exhibits import Exhibit, Table
+from unpooled.results.exhibits import Exhibit, ResultTable
 from unpooled.results.fitted_attributes import fitted_attributes
 from unpooled.results.formats import clean, listed
 from unpooled.results.subjects import title_of
@@ -42,7 +42,7 @@ class Summary:
         self.title, self.exhibits = title, list(exhibits)
 
     @property
-    def tables(self) -> Mapping[str, Table]:
+    def tables(self) -> Mapping[str, ResultTable]:
         """The tables by name, with all their rows."""
         return {
             table.name: table
@@ -198,7 +198,7 @@ def _few(names: Sequence[str]) -> str:
     return f"{', '.join(names[:_FEW])} and {len(names) - _FEW} other columns"
 
 
-def _grid(table: Table) -> str:
+def _grid(table: ResultTable) -> str:
     """Return a table as aligned text, numbers at the right."""
     cells = [
         tuple(clean(c.heading) for c in table.columns),

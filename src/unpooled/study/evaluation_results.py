@@ -11,7 +11,7 @@ from unpooled.models.metrics.classification import Confusion
 from unpooled.models.model_selection.cross_validation import FILLED_WITHIN_FOLDS
 from unpooled.models.model_selection.jackknife_results import jackknife_exhibits
 from unpooled.models.model_selection.scoring import parted
-from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, Table
+from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, ResultTable
 from unpooled.results.formats import listed, number, per_cent
 from unpooled.results.plots.confusion_plots import confusion_matrix
 
@@ -96,7 +96,7 @@ def _scores(judged: "Evaluation") -> Exhibit:
             f"differs by {number(max(bounds))} at most."
         )
     folds = [Column(f"Fold {k + 1}", "number") for k in range(judged.cv)]
-    table = Table(
+    table = ResultTable(
         "scores",
         [Column("Score"), Column("Mean", "number"), Column("SD", "number"), *folds],
         rows,
@@ -139,7 +139,7 @@ def _confusion(found: Confusion, of_folds: float | None) -> Exhibit:
     right = int(counts.trace())
     recalls = np.divide(counts.diagonal(), sizes, out=np.full(len(names), np.nan),
                         where=sizes > 0)  # fmt: skip
-    measures = Table(
+    measures = ResultTable(
         "pooled_scores",
         (Column("Of all folds together", key="quantity"), Column("Share", "share")),
         [
@@ -155,7 +155,7 @@ def _confusion(found: Confusion, of_folds: float | None) -> Exhibit:
         Column("Rows", "count"): sizes,
         Column("Predicted correctly", "share"): recalls,
     }
-    table = Table.of("confusion_matrix", cells, items="classes")
+    table = ResultTable.of("confusion_matrix", cells, items="classes")
     text = (
         f"Every row was predicted once, by the model that was not fitted on it. Of "
         f"{int(sizes.sum()):,} rows {right:,} were predicted correctly: an accuracy of "
@@ -206,7 +206,7 @@ def _responses(judged: "Evaluation") -> Exhibit:
         cells[Column(f"SD of {titles[name]}", "number", f"{key}_sd")] = values.std(
             axis=1
         )
-    table = Table.of(
+    table = ResultTable.of(
         "responses",
         cells,
         note="Means and standard deviations over the folds.",

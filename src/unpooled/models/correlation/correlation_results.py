@@ -8,7 +8,7 @@ import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.linalg.correlations import clustered_order
-from unpooled.results.exhibits import Column, Exhibit, Picture, Table
+from unpooled.results.exhibits import Column, Exhibit, Picture, ResultTable
 from unpooled.results.fitted_attributes import by_column
 from unpooled.results.formats import counted, left_out, signed
 from unpooled.results.plots.heatmap import heatmap
@@ -110,7 +110,7 @@ def _pairs(model: "Correlation", columns: Sequence[str]) -> Exhibit:
     i, j = i[order], j[order]
     low, high = model.confidence_low_[i, j], model.confidence_high_[i, j]
     by_rate = Column("p-value, FDR", "p-value", "p_benjamini_hochberg")
-    table = Table.of(
+    table = ResultTable.of(
         "pairs",
         {
             Column("Column"): [columns[int(c)] for c in i],
@@ -158,7 +158,7 @@ def _partial(model: "Correlation", columns: Sequence[str]) -> Exhibit:
         order,
     )
     i, j = np.triu_indices(len(columns), 1)
-    pairs = Table.of(
+    pairs = ResultTable.of(
         "partial_pairs",
         {
             Column("Column"): [columns[int(c)] for c in i],

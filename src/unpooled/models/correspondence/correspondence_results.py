@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unpooled.arrays import Array, Float
-from unpooled.results.exhibits import Column, Exhibit, Picture, Table
+from unpooled.results.exhibits import Column, Exhibit, Picture, ResultTable
 from unpooled.results.fitted_attributes import by_column, numbered, ordinals
 from unpooled.results.formats import counted, per_cent
 from unpooled.results.plots import scatter_plots
@@ -84,7 +84,7 @@ def _inertia(
     model: Any, text: str, further: dict[Column, Float[Array, " k"]]
 ) -> Exhibit:
     ratio = model.explained_inertia_ratio_
-    table = Table.of(
+    table = ResultTable.of(
         "inertia",
         {
             Column("Component"): ordinals(len(ratio)),
@@ -137,7 +137,7 @@ def _axes(model: Any) -> tuple[str, str]:
 def _map(model: Any, names: Sequence[str], what: str) -> Exhibit:
     G = model.category_coordinates_
     cells = {Column("Category"): names, **numbered(G)}
-    table = Table.of("category_coordinates", cells, items="categories")
+    table = ResultTable.of("category_coordinates", cells, items="categories")
     text = f"The categories’ coordinates ({what}). {_MAP}"
     for ending, meaning in _GROUPS.items():
         if any(name.endswith(ending) for name in names):
@@ -173,12 +173,12 @@ def _measures(model: Any, names: Sequence[str]) -> list[Exhibit]:
     known = np.isfinite(model.cos2_).all(axis=1)
     shown = {head: [n for n, there in zip(names, known, strict=True) if there]}
     contributions, cos2 = (
-        Table.of(
+        ResultTable.of(
             "contributions",
             {head: names, **numbered(model.contributions_, "share")},
             items=items,
         ),
-        Table.of(
+        ResultTable.of(
             "cos2", {**shown, **numbered(model.cos2_[known], "share")}, items=items
         ),
     )

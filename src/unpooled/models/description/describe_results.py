@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from unpooled.arrays import Array, Float
-from unpooled.results.exhibits import Column, Exhibit, Table
+from unpooled.results.exhibits import Column, Exhibit, ResultTable
 from unpooled.results.formats import known_to, number, per_cent, probability
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ class _Parts:
         yield [name, None, *about, self.mean[i, j], self.std[i, j], *own, None, None]
 
 
-def _printed(parts: _Parts, key: str) -> Table:
+def _printed(parts: _Parts, key: str) -> ResultTable:
     """Return the table of classes as it is printed, all rows first."""
     order = [len(parts.names) - 1, *range(len(parts.names) - 1)]
     heads = parts.heads(order, "group")
@@ -274,10 +274,10 @@ def _printed(parts: _Parts, key: str) -> Table:
                     f"{np.nanmax(smd):.2f}" if differs else "",
                 ]
             rows.append(row)
-    return Table(key, heads, rows, items="lines", most=None, place="pages")
+    return ResultTable(key, heads, rows, items="lines", most=None, place="pages")
 
 
-def _printed_by_silo(model: "Describe") -> Table:
+def _printed_by_silo(model: "Describe") -> ResultTable:
     """Return the table of each silo's own rows, as it is printed."""
     parts = _Parts.of_silos(model)
     heads = parts.heads(range(len(parts.names)), "silo")
@@ -286,10 +286,10 @@ def _printed_by_silo(model: "Describe") -> Table:
         for j in range(len(model.columns_))
         for label, cells in parts.lines(j)
     ]
-    return Table("by_silo", heads, rows, items="lines", most=None, place="pages")
+    return ResultTable("by_silo", heads, rows, items="lines", most=None, place="pages")
 
 
-def _printed_of_silos(model: "Describe") -> list[Table]:
+def _printed_of_silos(model: "Describe") -> list[ResultTable]:
     """Return a table of each silo by class, as it is printed."""
     tables = []
     for i, silo in enumerate(model.silos_):
@@ -344,18 +344,18 @@ def _share(count: float, of: float) -> str:
     return f"{count:,.0f} ({per_cent(count / of)})"
 
 
-def _long(model: "Describe") -> Table:
+def _long(model: "Describe") -> ResultTable:
     """Return a row for each column, category and group, and for each silo's rows."""
     rows = _long_rows(_Parts.of_groups(model))
     if not model.per_silo:
-        return Table("description", _LONG, rows, place="files")
+        return ResultTable("description", _LONG, rows, place="files")
     heads = (*_LONG[:2], Column("Silo"), *_LONG[2:])
     rows = [[*row[:2], "all", *row[2:]] for row in rows]
     if model.per_silo == "classes":
         for i, silo in enumerate(model.silos_):
             own = _long_rows(_Parts.of_silo(model, i))
             rows += [[*row[:2], silo, *row[2:]] for row in own]
-        return Table("description", heads, rows, place="files")
+        return ResultTable("description", heads, rows, place="files")
     silos, p = _Parts.of_silos(model), len(model.columns_)
     rows += [
         [*cells[:2], silo, "all", *cells[2:], None, None]
@@ -363,7 +363,7 @@ def _long(model: "Describe") -> Table:
         for j in range(p)
         for cells in silos.cells(i, j)
     ]
-    return Table("description", heads, rows, place="files")
+    return ResultTable("description", heads, rows, place="files")
 
 
 def _long_rows(parts: _Parts) -> list[list[Any]]:
@@ -381,7 +381,7 @@ def _long_rows(parts: _Parts) -> list[list[Any]]:
     return rows
 
 
-def _differences(model: "Describe") -> Table:
+def _differences(model: "Describe") -> ResultTable:
     """Return the standardised difference of each pair of classes, by column."""
     of_silos = [("all", model.smd_)]
     if model.per_silo == "classes":
@@ -400,4 +400,4 @@ def _differences(model: "Describe") -> Table:
         "Positive where the mean of the other class is the larger one. Those of "
         "categories have no sign."
     )
-    return Table("differences", (*heads, head), rows, note=note, place="files")
+    return ResultTable("differences", (*heads, head), rows, note=note, place="files")

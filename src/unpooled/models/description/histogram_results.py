@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unpooled.arrays import Array
-from unpooled.results.exhibits import Column, Exhibit, Picture, Table
+from unpooled.results.exhibits import Column, Exhibit, Picture, ResultTable
 from unpooled.results.fitted_attributes import by_column
 from unpooled.results.plots.histograms import MOST_PANELS, histograms
 
@@ -52,7 +52,7 @@ def histogram_exhibits(model: "Histogram", columns: Sequence[str]) -> list[Exhib
 
 def bins_table(
     columns: Sequence[str], edges: Sequence[Array], counts: Sequence[Array]
-) -> Table:
+) -> ResultTable:
     """Return a row for each bin of each column; NaN counts are withheld.
 
     Shares are of the values of a column, whose number follows if all is shown.
@@ -67,4 +67,4 @@ def bins_table(
         Column("n", "count"): np.concatenate(counts),
         Column("Share", "share"): np.concatenate(shares),
     }
-    return Table.of("bins", cells, items="bins")
+    return ResultTable.of("bins", cells, items="bins")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unpooled.arrays import Array, Float
-from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, Table
+from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, ResultTable
 from unpooled.results.fitted_attributes import (
     columns_by,
     fitting,
@@ -55,7 +55,7 @@ def discriminant_exhibits(
 
 def _tests_of_means(model: "LinearDiscriminantAnalysis") -> Exhibit:
     tests = model.manova()
-    table = Table.of(
+    table = ResultTable.of(
         "tests_of_means",
         {
             Column("Test"): [name.replace("'", "’") for name in tests.index],
@@ -112,7 +112,7 @@ def _classes(model: "LinearDiscriminantAnalysis") -> Exhibit:
 
 def _class_table(
     model: "LinearDiscriminantAnalysis", names: Sequence[str]
-) -> list[Table]:
+) -> list[ResultTable]:
     """Return sizes, priors and mean scores of the classes."""
     scores, own = _class_scores(model), model.priors is not None
     sizes = vars(model).get("class_count_")
@@ -125,19 +125,19 @@ def _class_table(
     before = len(cells)
     for j, mean in zip(ordinals(len(scores.T)), scores.T, strict=True):
         cells[Column(f"Mean score {j}", "number", f"discriminant_{j}")] = mean
-    table = Table.of("classes", cells, items="classes")
+    table = ResultTable.of("classes", cells, items="classes")
     return fitting(table, range(before, len(cells)), "directions")
 
 
 def _plane(
-    model: "LinearDiscriminantAnalysis", names: list[str], tables: list[Table]
+    model: "LinearDiscriminantAnalysis", names: list[str], tables: list[ResultTable]
 ) -> Exhibit:
     """Return the classes in the plane of the first two directions."""
     means = _class_scores(model)[:, :2]
     covariances, own = _score_covariances(model)
     people = _people(model, names)
     both = Column("Covariance of scores 1 and 2", "number", "covariance_12")
-    table = Table.of(
+    table = ResultTable.of(
         "score_covariances",
         {
             Column("Class"): names,
@@ -201,7 +201,7 @@ def _people(
 
 
 def _along_one(
-    model: "LinearDiscriminantAnalysis", names: list[str], tables: list[Table]
+    model: "LinearDiscriminantAnalysis", names: list[str], tables: list[ResultTable]
 ) -> Exhibit:
     """Return the classes along the first direction, where a plane cannot be drawn."""
     means = _class_scores(model)[:, 0]
@@ -212,7 +212,7 @@ def _along_one(
     if len(names) > _MOST_CURVES or "score_covariance_" not in vars(model):
         return Exhibit("Classes", text.strip(), tables)
     spread = float(np.sqrt(model.score_covariance_[0, 0]))
-    table = Table(
+    table = ResultTable(
         "spread",
         (Column("Quantity"), Column("Score", "number")),
         [("Standard deviation within classes", spread)],
@@ -235,7 +235,7 @@ def _along_one(
 
 
 def _two_classes(
-    model: "LinearDiscriminantAnalysis", names: list[str], tables: list[Table]
+    model: "LinearDiscriminantAnalysis", names: list[str], tables: list[ResultTable]
 ) -> Exhibit:
     """Return two classes along the direction of the decision function."""
     coef, intercept = model.coef_[0], float(model.intercept_[0])
@@ -265,7 +265,7 @@ def _two_classes(
         ("Threshold", threshold),
         ("Distance between the means", abs(means[1] - means[0])),
     ]
-    table = Table(
+    table = ResultTable(
         "threshold",
         (Column("Quantity"), Column("Score", "number")),
         rows,
@@ -301,7 +301,7 @@ def _two_classes(
 
 def _directions(model: "LinearDiscriminantAnalysis", columns: Sequence[str]) -> Exhibit:
     shares = model.explained_variance_ratio_
-    table = Table.of(
+    table = ResultTable.of(
         "proportion_of_trace",
         {
             Column("Direction"): ordinals(len(shares)),
@@ -483,7 +483,7 @@ def _one_shot(
     """Return what a one-shot algorithm finds: directions, and classes' sizes."""
     exhibits = []
     if (sizes := vars(model).get("class_count_")) is not None:
-        table = Table.of(
+        table = ResultTable.of(
             "classes",
             {
                 Column("Class"): _names(model),

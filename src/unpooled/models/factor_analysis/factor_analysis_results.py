@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unpooled.results.exhibits import Column, Exhibit, Picture, Table
+from unpooled.results.exhibits import Column, Exhibit, Picture, ResultTable
 from unpooled.results.fitted_attributes import columns_by, numbered, ordinals
 from unpooled.results.formats import counted, number, per_cent, probability
 from unpooled.results.plots.heatmap import heatmap
@@ -87,7 +87,7 @@ def _factors(model: "FactorAnalysis") -> Exhibit:
             f"{per_cent(shares.sum())} of the variance of the columns, each "
             f"standardised."
         )
-    table = Table.of(
+    table = ResultTable.of(
         "factors",
         {
             Column("Factor"): ordinals(len(shares)),
@@ -105,5 +105,7 @@ def _factors(model: "FactorAnalysis") -> Exhibit:
 def _correlations(model: "FactorAnalysis") -> Exhibit:
     R = model.factor_correlation_
     names = {Column("Factor"): ordinals(len(R))}
-    table = Table.of("factor_correlations", names | numbered(R, "signed", "factor"))
+    table = ResultTable.of(
+        "factor_correlations", names | numbered(R, "signed", "factor")
+    )
     return Exhibit("Correlations of the factors", "", [table])

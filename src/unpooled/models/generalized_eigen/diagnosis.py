@@ -13,7 +13,7 @@ import scipy.linalg
 
 from unpooled.arrays import Array, Float
 from unpooled.linalg.generalized_eigen import inverse_root, largest_sine
-from unpooled.results.exhibits import Column, Exhibit, Table
+from unpooled.results.exhibits import Column, Exhibit, ResultTable
 from unpooled.results.summary import Summary, Tabular
 
 
@@ -52,7 +52,7 @@ class Diagnosis(Tabular):
             ("Bound by the sin θ theorem", self.perturbation, "perturbation"),
             ("Bound of the paper", self.bound, "bound"),
         ]
-        table = Table(
+        table = ResultTable(
             "diagnosis",
             (Column("Quantity"), Column("Value", "number"), Column("Attribute")),
             rows,

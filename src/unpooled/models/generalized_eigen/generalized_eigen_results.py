@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, Table
+from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, ResultTable
 from unpooled.results.fitted_attributes import (
     MOST_ACROSS,
     by_column,
@@ -32,7 +32,7 @@ def generalized_eigen_exhibits(
         else "Eigenvalues of the sum of the silos’ whitened matrices, by a published "
         "one-shot algorithm, which is approximate."
     )
-    values = Table.of(
+    values = ResultTable.of(
         "eigenvalues",
         {
             Column("Eigenvector"): ordinals(len(model.eigenvalues_)),

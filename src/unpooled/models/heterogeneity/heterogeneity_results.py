@@ -9,7 +9,7 @@ import numpy as np
 from unpooled.arrays import Array
 from unpooled.models.model_selection.permutation_test import permutation_cells
 from unpooled.models.pca.pca_results import loadings
-from unpooled.results.exhibits import Column, Exhibit, Picture, Table
+from unpooled.results.exhibits import Column, Exhibit, Picture, ResultTable
 from unpooled.results.fitted_attributes import ordinals
 from unpooled.results.formats import counted, per_cent
 from unpooled.results.plots import charts
@@ -81,7 +81,7 @@ def _shares(
         cells[Column("Angle, degrees", "number")] = model.angles_
     items = "components" if prefix else "columns"
     which = "first" if prefix else "largest"
-    table = Table.of(items, cells, items=items, which=which)
+    table = ResultTable.of(items, cells, items=items, which=which)
     largest = int(np.argmax(share))
     picture = Picture(
         f"shares_of_{table.name}",
@@ -127,7 +127,7 @@ def _multivariate_tests(model: "Heterogeneity") -> Exhibit:
         Column("df2", "df", "df_2"),
         Column("p-value", "p-value"),
     )
-    table = Table("multivariate_tests", heads, rows, note=note)
+    table = ResultTable("multivariate_tests", heads, rows, note=note)
     return Exhibit("All columns at once", text, [table])
 
 
@@ -139,5 +139,7 @@ def _permutation_test(model: "Heterogeneity") -> Exhibit:
         f"rows of any distribution. For it the silos showed their numbers of rows."
     )
     names = {Column("Test"): ["Equal means, Pillai’s trace"]}
-    table = Table.of("permutations", names | permutation_cells(**model.permutation_))
+    table = ResultTable.of(
+        "permutations", names | permutation_cells(**model.permutation_)
+    )
     return Exhibit("All columns at once, by permutations", text, [table])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, Table
+from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, ResultTable
 from unpooled.results.fitted_attributes import ordinals
 from unpooled.results.formats import counted, per_cent, plain_number
 from unpooled.results.plots import charts
@@ -44,7 +44,7 @@ def kernel_pca_exhibits(model: "KernelPCA", columns: Sequence[str]) -> list[Exhi
         shares = values / first
         further = {Column("Share of the first", "share", bar=True): shares}
         draw, scale = partial(charts.eigenvalues, shares[:k]), "shares of the first"
-    table = Table.of(
+    table = ResultTable.of(
         "eigenvalues",
         {
             Column("Component"): ordinals(len(values)),

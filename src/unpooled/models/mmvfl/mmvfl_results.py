@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unpooled.arrays import Array
-from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, Table
+from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, ResultTable
 from unpooled.results.fitted_attributes import by_column, ordinals
 from unpooled.results.formats import counted, listed, number, per_cent
 from unpooled.results.plots import charts
@@ -51,7 +51,7 @@ def _accuracy(model: "MMVFL") -> Exhibit:
         f"classified correctly; chance would give {per_cent(1 / len(count))}. "
         f"These are the rows that were fitted; new rows are classified less well."
     )
-    measures = Table(
+    measures = ResultTable(
         "accuracy",
         (Column("Measure"), Column("Share", "share", bar=True)),
         [
@@ -60,7 +60,7 @@ def _accuracy(model: "MMVFL") -> Exhibit:
             ("Share of the largest class", most),
         ],
     )
-    classes = Table.of(
+    classes = ResultTable.of(
         "accuracy_by_class",
         {
             Column("Class"): list(map(str, model.classes_)),
@@ -82,7 +82,7 @@ def _classes(model: "MMVFL") -> Exhibit:
         f"naming the largest, {largest}, would be right for {per_cent(share.max())}: "
         f"an accuracy is compared with that."
     )
-    table = Table.of(
+    table = ResultTable.of(
         "classes",
         {
             Column("Class"): list(map(str, model.classes_)),
@@ -118,7 +118,7 @@ def _convergence(model: "MMVFL") -> Exhibit:
     )
     steps, objective = Column("Iteration"), Column("Objective", "number")
     cells = {steps: ordinals(len(values)), objective: values}
-    table = Table.of("objective", cells, items="iterations")
+    table = ResultTable.of("objective", cells, items="iterations")
     # Pages show at most six iterations, the first and the last among them.
     steps = np.unique(np.geomspace(1, len(values), 6).round().astype(int)) - 1
     return Exhibit("Convergence", text, table.excerpt(rows=steps.tolist()), picture)

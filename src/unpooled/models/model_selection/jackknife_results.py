@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import product
 from typing import TYPE_CHECKING
 
-from unpooled.results.exhibits import Column, Exhibit, Table
+from unpooled.results.exhibits import Column, Exhibit, ResultTable
 from unpooled.results.formats import listed
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def jackknife_exhibits(found: "Jackknife") -> list[Exhibit]:
     return [Exhibit(HEADING, text, tables)]
 
 
-def _table(found: "Jackknife", name: str) -> Table:
+def _table(found: "Jackknife", name: str) -> ResultTable:
     """Return a table with a row for each number of an attribute."""
     values = found.estimates[name]
     low, high = found.conf_int(name)
@@ -83,7 +83,7 @@ def _table(found: "Jackknife", name: str) -> Table:
         ends = (low[place], high[place], found.bias[name][place])
         rows.append((*(labels or ["all rows"]), values[place], *errors, *ends))
     words = _WORDS.get(name)
-    return Table(
+    return ResultTable(
         f"jackknife_{name.strip('_')}",
         heads,
         rows,

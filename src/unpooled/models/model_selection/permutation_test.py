@@ -66,7 +66,7 @@ from unpooled.models.moments import MEAN, complete, pooled_mean, pooled_scatter
 from unpooled.models.parameter_checks import whole_number
 from unpooled.models.two_views.two_views import views_of
 from unpooled.protocol.step import disclosed, public, release, summed
-from unpooled.results.exhibits import Column, Exhibit, Table
+from unpooled.results.exhibits import Column, Exhibit, ResultTable
 from unpooled.results.fitted_attributes import ordinals
 
 # Below this share of the largest eigenvalue a whitened direction would be rounding.
@@ -489,7 +489,7 @@ class PermutationTest(FederatedEstimator):
         cells = permutation_cells(
             self.statistic_, self.reference_, self.exceeding_, self.p_value_
         )
-        table = Table.of("permutations", names | cells)
+        table = ResultTable.of("permutations", names | cells)
         text = (
             f"The statistic is compared with those of {self.n_permutations} other "
             f"orders of the rows, into which each silo put its own rows. Differences "

@@ -22,7 +22,7 @@ from unpooled.models.pca.column_measures import (
 )
 from unpooled.models.pca.outliers import LEVELS
 from unpooled.models.pca.standard_errors import NORMAL_95
-from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, Table
+from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, ResultTable
 from unpooled.results.fitted_attributes import (
     MOST_ACROSS,
     by_column,
@@ -101,7 +101,9 @@ def _between_neighbours(model: "PCA") -> Exhibit:
         ("gap of the network", model.spectral_gap_),
     ]
     heads = (Column("Quantity"), Column("Value", "measure"))
-    return Exhibit("Averages between silos", text, [Table("averages", heads, rows)])
+    return Exhibit(
+        "Averages between silos", text, [ResultTable("averages", heads, rows)]
+    )
 
 
 def _standardised(model: "PCA") -> bool:
@@ -158,7 +160,7 @@ def _variance(model: "PCA", columns: Sequence[str]) -> Exhibit:
     drawn = min(count, max(MOST_ROWS, kept if kept <= 2 * MOST_ROWS else 0))
     cumulative = np.cumsum(shares)
     variance = vars(model).get("eigenvalues_", model.explained_variance_)
-    table = Table.of(
+    table = ResultTable.of(
         "explained_variance",
         {
             Column("Component"): ordinals(count),
@@ -277,7 +279,7 @@ def _numbers(model: "PCA") -> Exhibit:
     )
     rows = [(_RULES[name], n) for name, n in model.component_numbers_.items()]
     columns = (Column("Rule"), Column("Components", "count"))
-    tables = [Table("component_numbers", columns, rows)]
+    tables = [ResultTable("component_numbers", columns, rows)]
     if "press_" in vars(model):
         text += (
             f" PRESS is the sum of squared errors where each cell of a row is "
@@ -286,7 +288,7 @@ def _numbers(model: "PCA") -> Exhibit:
         )
         numbers = [f"{k}" for k in range(len(model.press_))]
         cells = {Column("Components"): numbers, Column("PRESS", "number"): model.press_}
-        tables.append(Table.of("press", cells))
+        tables.append(ResultTable.of("press", cells))
     return Exhibit("Number of components", text, tables)
 
 
@@ -315,7 +317,7 @@ def _signal(model: "PCA") -> Exhibit:
             Column("Mean square from", "number", "low"): low,
             Column("Mean square to", "number", "high"): high,
         }
-    table = Table.of("signal_to_noise", cells, items="components")
+    table = ResultTable.of("signal_to_noise", cells, items="components")
     return Exhibit("Signal and noise", text, [table])
 
 
@@ -372,7 +374,7 @@ def _outliers(model: "PCA") -> list[Exhibit]:
         "heavy tails, or single rows that are far away: each silo finds its own with "
         "unpooled silo apply MODEL --outliers."
     )
-    table = Table.of("outliers", cells)
+    table = ResultTable.of("outliers", cells)
     return [Exhibit("Rows far from the components", text, [table])]
 
 
@@ -396,7 +398,7 @@ def _certainty(model: "PCA", columns: Sequence[str]) -> list[Exhibit]:
         cells[Column("SE if normal", "number", "standard_error_normal")] = normal
     if "angle_se_" in fitted:
         cells |= _angles(model)
-    tables = [Table.of("variance_errors", cells, items="components")]
+    tables = [ResultTable.of("variance_errors", cells, items="components")]
     case = (
         "The columns were standardised by standard deviations estimated from the same "
         "rows, which the standard errors account for."
@@ -426,7 +428,7 @@ def _private_certainty(model: "PCA", columns: Sequence[str]) -> list[Exhibit]:
         Column("95 % to", "number", "high"): own + half,
         **_angles(model),
     }
-    tables = [Table.of("variance_errors", cells, items="components")]
+    tables = [ResultTable.of("variance_errors", cells, items="components")]
     text = (
         "Standard errors to first order, of the noise, whose size is public, and of "
         "normal rows together; what clipping changed is not in them. Noise adds to a "
@@ -469,7 +471,7 @@ def _of_determined(model: "PCA") -> str:
     )
 
 
-def _loading_errors(model: "PCA", columns: Sequence[str]) -> list[Table]:
+def _loading_errors(model: "PCA", columns: Sequence[str]) -> list[ResultTable]:
     """Return the standard errors of the loadings that are determined, if any are."""
     kept = np.flatnonzero(np.isfinite(model.components_se_).all(axis=1))
     if not len(kept):
@@ -521,7 +523,7 @@ def _largest(
     components: Float[Array, "l p"],
     columns: Sequence[str],
     text: str,
-    table: Table,
+    table: ResultTable,
     errors: Float[Array, "l p"] | None,
 ) -> list[Exhibit]:
     """Return one exhibit for each component, with its largest loadings only."""
@@ -685,8 +687,8 @@ def _quality(columns: Sequence[str], cos2: Float[Array, "k p"]) -> Exhibit:
 
 
 def _on_page(
-    table: Table, k: int, weight: Float[Array, " p"] | None = None
-) -> list[Table]:
+    table: ResultTable, k: int, weight: Float[Array, " p"] | None = None
+) -> list[ResultTable]:
     """Return a table of columns by k components, and an excerpt if it is large."""
     return fitting(table, range(1, 1 + k), "components", weight, TOP)
 

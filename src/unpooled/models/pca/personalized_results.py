@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from unpooled.models.pca.pca_results import loadings
-from unpooled.results.exhibits import Column, Exhibit, Table
+from unpooled.results.exhibits import Column, Exhibit, ResultTable
 from unpooled.results.fitted_attributes import ordinals
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def personalized_exhibits(
         f"these: averages over the silos, which count alike. Found in "
         f"{model.n_iter_} rounds. Each silo keeps its own components."
     )
-    table = Table.of("explained_variance", cells, items="components")
+    table = ResultTable.of("explained_variance", cells, items="components")
     found = Exhibit("Shared and own components", text, [table])
     meaning = "These are shared by all silos."
     return [found, *loadings(model.components_, columns, meaning)]

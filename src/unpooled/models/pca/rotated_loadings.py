@@ -15,7 +15,7 @@ import numpy as np
 from unpooled.arrays import Array, Float
 from unpooled.linalg.rotation import rotated, rotation_of
 from unpooled.models.parameter_checks import check_choice
-from unpooled.results.exhibits import Column, Exhibit, Table
+from unpooled.results.exhibits import Column, Exhibit, ResultTable
 from unpooled.results.fitted_attributes import columns_by, numbered, ordinals
 from unpooled.results.summary import Summary, Tabular
 
@@ -57,7 +57,7 @@ class RotatedLoadings(Tabular):
         k = self.loadings.shape[1]
         cells = numbered(self.loadings, "signed")
         tables = columns_by("loadings", self.columns, cells)
-        variances = Table.of(
+        variances = ResultTable.of(
             "explained_variance",
             {
                 Column("Component"): ordinals(k),

@@ -6,7 +6,7 @@ import numpy as np
 
 from unpooled.arrays import Array, Float, Int
 from unpooled.models.preprocessing.category_groups import FEWEST, CategoryGroups
-from unpooled.results.exhibits import Column, Exhibit, Table
+from unpooled.results.exhibits import Column, Exhibit, ResultTable
 from unpooled.results.fitted_attributes import by_column
 from unpooled.results.formats import listed
 
@@ -68,7 +68,7 @@ def encoder_exhibits(
             for one, drop in zip(groups, dropped, strict=True)
             for number in range(len(one.labels))
         ]
-    table = Table.of("categories", cells)
+    table = ResultTable.of("categories", cells)
     return [Exhibit(_HEADING, text, [table])]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unpooled.arrays import Array, Bool, Float
-from unpooled.results.exhibits import Column, Exhibit, Picture, Table
+from unpooled.results.exhibits import Column, Exhibit, Picture, ResultTable
 from unpooled.results.formats import listed, number
 from unpooled.results.plots.forest import MOST_TERMS, forests
 
@@ -62,7 +62,7 @@ def meta_analysis_exhibits(
     ]
 
 
-def _shown(model: "MetaAnalysis") -> Table:
+def _shown(model: "MetaAnalysis") -> ResultTable:
     """Return estimates with their 95 % intervals, as they are printed."""
     cells: dict[Column, Any] = {Column("Term"): model.terms_}
     for method in ("pooled", "fixed", "hartung-knapp"):
@@ -79,10 +79,10 @@ def _shown(model: "MetaAnalysis") -> Table:
                 estimates.tolist(), ends.tolist(), strict=True
             )
         ]
-    return Table.of("combined", cells | _variation(model), items="terms")
+    return ResultTable.of("combined", cells | _variation(model), items="terms")
 
 
-def _combined(model: "MetaAnalysis") -> Table:
+def _combined(model: "MetaAnalysis") -> ResultTable:
     cells: dict[Column, Any] = {Column("Term"): model.terms_}
     for method, name in _NAMES.items():
         key = method.replace("-", "_")
@@ -95,7 +95,7 @@ def _combined(model: "MetaAnalysis") -> Table:
         cells[Column("to", "number", f"{key}_high")] = high
     cells[Column("τ²", "number", "tau2")] = model.tau2_
     cells |= _variation(model)
-    return Table.of("meta_analysis", cells, items="terms", place="files")
+    return ResultTable.of("meta_analysis", cells, items="terms", place="files")
 
 
 def _estimates(model: "MetaAnalysis", method: str) -> Array:
@@ -111,7 +111,7 @@ def _variation(model: "MetaAnalysis") -> dict[Column, Array]:
     }
 
 
-def _sites(model: "MetaAnalysis") -> Table:
+def _sites(model: "MetaAnalysis") -> ResultTable:
     with np.errstate(invalid="ignore"):
         v = model.standard_errors_**2
         fixed = _shares(1.0 / v)
@@ -125,7 +125,7 @@ def _sites(model: "MetaAnalysis") -> Table:
         Column("Weight, fixed", "share", "weight_fixed"): fixed.T.ravel(),
         Column("Weight, random", "share", "weight_random"): random.T.ravel(),
     }
-    return Table.of("sites", cells, items="estimates")
+    return ResultTable.of("sites", cells, items="estimates")
 
 
 def _shares(weights: Float[Array, "m c"]) -> Float[Array, "m c"]:

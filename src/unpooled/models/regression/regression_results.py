@@ -18,7 +18,7 @@ from unpooled.models.regression.inference import (
     reference_class,
     side_by_side,
 )
-from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, Table
+from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, ResultTable
 from unpooled.results.fitted_attributes import columns_by, without_rounding
 from unpooled.results.formats import (
     counted,
@@ -86,7 +86,7 @@ def _coefficients(model: Any) -> Exhibit:
     without_ratio = {c: own for c, own in cells.items() if several or c.key != "class"}
     if ratio := _ratio(model):
         cells[Column(ratio, "ratio")] = _exponential(values).ravel()
-    table = Table.of("coefficients", cells, items="coefficients")
+    table = ResultTable.of("coefficients", cells, items="coefficients")
     tables = [table]
     if several:
         # A row for each column, with the tests that other programs print.
@@ -97,7 +97,9 @@ def _coefficients(model: Any) -> Exhibit:
     elif ratio and has_errors:
         # The ratios have a table of their own, with their intervals: pages and
         # terminals need them once.
-        shown = Table.of("shown", without_ratio, items="coefficients", place="pages")
+        shown = ResultTable.of(
+            "shown", without_ratio, items="coefficients", place="pages"
+        )
         tables = [
             replace(table, place="files"),
             replace(shown, caption=_of_odds(model)),
@@ -126,12 +128,12 @@ def _ratios(
     values: Float[Array, " q"],
     half: Array,
     of_classes: Sequence[str],
-) -> Table:
+) -> ResultTable:
     """Return exponentials of the columns' coefficients, with their intervals."""
     between = " against ".join(map(repr, of_classes))
     of = f" of {between}" if between else ""
     some = [j for j, name in enumerate(names) if name != "intercept"]
-    return Table.of(
+    return ResultTable.of(
         ratio.lower().replace(" ", "_"),
         {
             Column("Column"): [names[j] for j in some],
@@ -151,13 +153,13 @@ def _sign(model: Any) -> int:
     return -1 if _compared(model) and reference_class(model) == 1 else 1
 
 
-def _against_reference(model: Any) -> Table:
+def _against_reference(model: Any) -> ResultTable:
     """Return the other classes' coefficients against one, with odds ratios."""
     names, place = parameter_names(model), reference_class(model)
     classes = [str(value) for value in model.classes_.tolist()]
     against = classes.pop(place)
     found = against_class(model, place, _LEVEL)
-    return Table.of(
+    return ResultTable.of(
         "contrasts",
         {
             Column("Class"): np.repeat(classes, len(names)),
@@ -179,7 +181,7 @@ def _by_class(
     names: Sequence[str],
     functions: Sequence[str],
     values: Float[Array, "c q"],
-) -> list[Table]:
+) -> list[ResultTable]:
     """Return the coefficients with a column for each class."""
     above = len(names) - len(columns)
     cells = {
@@ -332,7 +334,7 @@ def _goodness(model: Any) -> Exhibit:
     }
     rows += [(label, fitted[name]) for name, label in labels.items() if name in fitted]
     rows = [(label, value) for label, value in rows if value == value]
-    table = Table(
+    table = ResultTable(
         "goodness_of_fit", (Column("Measure"), Column("Value", "measure")), rows
     )
     tables, tested = [table], dict(rows).get(_P_OF_F)

@@ -7,7 +7,7 @@ import numpy as np
 import scipy
 
 from unpooled.arrays import Array, Float
-from unpooled.results.exhibits import Column, Exhibit, Table
+from unpooled.results.exhibits import Column, Exhibit, ResultTable
 from unpooled.results.fitted_attributes import ordinals
 from unpooled.results.summary import Summary, Tabular
 
@@ -47,7 +47,7 @@ class CanonicalTest(Tabular):
 
     def summary(self) -> Summary:
         """Return the test as a table."""
-        table = Table.of("significance", self.cells)
+        table = ResultTable.of("significance", self.cells)
         exhibit = Exhibit("Canonical correlations", HYPOTHESIS, [table])
         return Summary("Tests of canonical correlations", [exhibit])
 

@@ -12,7 +12,14 @@ import numpy as np
 
 from unpooled.arrays import Array, Bool, Float, Int
 from unpooled.models.two_views.significance import HYPOTHESIS
-from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Kind, Picture, Table
+from unpooled.results.exhibits import (
+    MOST_ROWS,
+    Column,
+    Exhibit,
+    Kind,
+    Picture,
+    ResultTable,
+)
 from unpooled.results.fitted_attributes import (
     by_column,
     columns_by,
@@ -110,7 +117,7 @@ def _canonical(model: "CCA") -> Exhibit:
         cells = dict([pair, correlation, *errors.items(), *tested])
         if len(test.wilks) > len(r):
             text += f" The model keeps the first {counted(len(r), 'pair')}."
-    table = Table.of("correlations", cells, items="pairs")
+    table = ResultTable.of("correlations", cells, items="pairs")
     return _drawn_correlations("Canonical correlations", text, table)
 
 
@@ -151,11 +158,11 @@ def _scores(model: Any) -> Exhibit:
             " Shares are those of the variance of the predictors and of the responses "
             "that each component explains."
         )
-    table = Table.of("correlations", cells, items="pairs")
+    table = ResultTable.of("correlations", cells, items="pairs")
     return _drawn_correlations("Correlations of the scores", text, table)
 
 
-def _drawn_correlations(title: str, text: str, table: Table) -> Exhibit:
+def _drawn_correlations(title: str, text: str, table: ResultTable) -> Exhibit:
     r = np.array(table.column("correlation"), dtype=float)[:MOST_ROWS]
     picture = Picture(
         "correlations",
@@ -172,7 +179,7 @@ def _prediction(model: Any) -> list[Exhibit]:
     """Return how well each response is predicted, where the model predicts."""
     if "r2_" not in vars(model):
         return []
-    table = Table.of(
+    table = ResultTable.of(
         "responses",
         {
             Column("Response"): model.y_columns_,
@@ -305,9 +312,9 @@ def _of_both_views(
     place: Literal["everywhere", "files"] = "everywhere",
     captions: tuple[str, str] | None = None,
     written: tuple[Kind, str] = ("number", "component"),
-) -> list[Table]:
+) -> list[ResultTable]:
     """Return two tables of an attribute that both views have."""
-    tables: list[Table] = []
+    tables: list[ResultTable] = []
     views = (view.removeprefix("the ") for view in _in_words(model))
     above = captions or tuple(view[:1].upper() + view[1:] for view in views)
     for side, caption in zip("xy", above, strict=True):
@@ -339,7 +346,7 @@ def _generalised(model: "CCA") -> Exhibit:
         f"How strongly the scores of all silos are correlated with each other. "
         f"{_EIGENVALUES[model.criterion]}."
     )
-    table = Table.of(
+    table = ResultTable.of(
         "eigenvalues",
         {
             Column("Scores"): ordinals(len(model.eigenvalues_)),
@@ -436,7 +443,7 @@ def _farthest(
     return np.concatenate([order[shown], order[~shown]])
 
 
-def _cross_correlations(model: Any) -> list[Table]:
+def _cross_correlations(model: Any) -> list[ResultTable]:
     """Return, for files, correlations of columns with the other view's scores."""
     about = "Correlations with the scores of the"
     captions = f"{about} second view", f"{about} first view"

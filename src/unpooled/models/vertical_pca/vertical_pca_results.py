@@ -8,7 +8,7 @@ import numpy as np
 from unpooled.arrays import Array, Bool, Float
 from unpooled.linalg.generalized_eigen import span_angles
 from unpooled.models.pca.pca_results import loadings
-from unpooled.results.exhibits import Column, Exhibit, Table
+from unpooled.results.exhibits import Column, Exhibit, ResultTable
 from unpooled.results.fitted_attributes import ordinals
 from unpooled.results.formats import counted, per_cent
 
@@ -87,7 +87,7 @@ def vertical_pca_exhibits(
                 " The angle is the largest principal angle between the span of the "
                 "loadings up to each direction and that of the components."
             )
-    table = Table.of("variances", cells, items="components")
+    table = ResultTable.of("variances", cells, items="components")
     exhibits = [Exhibit("Variance along merged directions", text, [table])]
     if "components_" in vars(model):
         exhibits += loadings(model.components_, columns)

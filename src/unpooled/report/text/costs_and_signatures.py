@@ -7,7 +7,7 @@ from unpooled.coordinator.step_call import RoundRecord
 from unpooled.ledger.rounds import round_numbers
 from unpooled.protocol.opened_numbers import numbers_of_lines
 from unpooled.report.facts import Facts
-from unpooled.results.exhibits import Column, Table, Value
+from unpooled.results.exhibits import Column, ResultTable, Value
 
 # With more runs of rounds, all rounds of a step are one row, wherever they stand.
 _MANY = 20
@@ -20,7 +20,7 @@ _CONTROL = {
 }
 
 
-def silos(facts: Facts) -> Table:
+def silos(facts: Facts) -> ResultTable:
     """Return how much each silo sent and received."""
     rows = []
     for party in facts.parties:
@@ -37,7 +37,7 @@ def silos(facts: Facts) -> Table:
         )
     counts = ("Arrays sent", "Bytes sent", "Bytes received")
     numbers, people = numbers_of_lines(facts.ledger)
-    return Table(
+    return ResultTable(
         "silos",
         (Column("Silo"), *(Column(head, "count") for head in counts)),
         rows,
@@ -49,7 +49,7 @@ def silos(facts: Facts) -> Table:
     )
 
 
-def seals(facts: Facts) -> Table:
+def seals(facts: Facts) -> ResultTable:
     """Return how many lines each silo signed, with which key and library."""
     rows, libraries = [], facts.ledger.libraries
     for party in facts.parties:
@@ -57,7 +57,7 @@ def seals(facts: Facts) -> Table:
         keys = list(dict.fromkeys(seal.key for seal in seals))
         builds = ", ".join(filter(None, libraries.get(party, ()))) or "not stated"
         rows.append((party, " ".join(map(_grouped, keys)), builds, len(seals)))
-    return Table(
+    return ResultTable(
         "signatures",
         (
             Column("Silo"),
@@ -77,7 +77,7 @@ def _grouped(key: str) -> str:
     return " ".join(key[i : i + 8] for i in range(0, len(key), 8))
 
 
-def costs(facts: Facts) -> Table:
+def costs(facts: Facts) -> ResultTable:
     """Return a row for each round, or for each step where there are many rounds."""
     arrays: dict[int, int] = {}
     for line in facts.lines("out"):
@@ -96,7 +96,7 @@ def costs(facts: Facts) -> Table:
         )
     rows.append(_cost("All", "", facts.rounds, sum(arrays.values())))
     counts = ("Arrays out", "Messages out", "Messages in")
-    return Table(
+    return ResultTable(
         "costs",
         (
             Column("Round"),

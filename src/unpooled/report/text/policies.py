@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from unpooled.party.rules.policy import Policy
-from unpooled.results.exhibits import Column, Table
+from unpooled.results.exhibits import Column, ResultTable
 from unpooled.results.formats import plain_number
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ DESCRIPTIONS: Mapping[str, str] = {
 DEFAULTS = Policy().as_dict()
 
 
-def rules_table(facts: "Facts") -> Table | None:
+def rules_table(facts: "Facts") -> ResultTable | None:
     """Return every rule with its value, by silo where the policies differ."""
     if not facts.policies:
         return None
@@ -50,7 +50,7 @@ def rules_table(facts: "Facts") -> Table | None:
     for key in keys:
         values = [value_text(key, facts.policies[silo].get(key)) for silo in shown]
         rows.append((DESCRIPTIONS.get(key, key), *values))
-    return Table(
+    return ResultTable(
         "rules",
         [Column(one, "setting") for one in head],
         rows,

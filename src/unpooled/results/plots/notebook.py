@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup, escape
 
-from unpooled.results.exhibits import Table
+from unpooled.results.exhibits import ResultTable
 from unpooled.results.formats import clean
 from unpooled.results.plots.drawing import ON_WHITE, page_variable
 from unpooled.results.plots.svg import svg
@@ -37,7 +37,7 @@ def _paragraph(text: str) -> Markup:
     return Markup("<p>{}</p>").format(clean(text)) if text else Markup()
 
 
-def _table(table: Table) -> Markup:
+def _table(table: ResultTable) -> Markup:
     sides = ["right" if column.numeric else "left" for column in table.columns]
 
     def line(tag: str, cells: tuple[str, ...]) -> Markup:
