@@ -118,7 +118,8 @@ def forked() -> int:
     that called this, so others must not hold locks that it takes.
     """
     with warnings.catch_warnings():
-        # Of threads of libraries, such as allocators, which see to themselves.
+        # Python warns about the threads of libraries, such as allocators, which handle
+        # a fork themselves.
         warnings.simplefilter("ignore", DeprecationWarning)
         pid = os.fork()
     if pid == 0:

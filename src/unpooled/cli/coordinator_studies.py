@@ -92,7 +92,7 @@ def prune(kit: Kit = Path(), older: Older = "30d") -> None:
 
 
 _SHOWN = ("job", "name", "status", "time")
-# Of the server's jobs, the last.
+# How many of the server's latest jobs are listed at most.
 _MOST = 1000
 
 

@@ -38,8 +38,8 @@ class ProgressDisplay:
         self._plain = quiet or not console.is_terminal
         self._bar: Progress | None = None
         self._parties = 0
-        # Of each planned round its steps and bytes; the place of the one that was
-        # answered last, and the bytes that its steps and all rounds have sent.
+        # Steps and bytes of each planned round; the place of the round that was
+        # answered last; the bytes that its steps, and all rounds, have sent.
         self._planned: list[tuple[set[str], int]] = []
         self._place, self._sent = -1, 0
         self._of_step: dict[str, int] = {}

@@ -20,7 +20,7 @@ import typer
 
 from unpooled.cli.terminal import complain
 
-# Of files and folders that must exist.
+# Arguments and options for files and folders that must exist.
 file_argument = functools.partial(typer.Argument, exists=True, dir_okay=False)
 file_option = functools.partial(typer.Option, exists=True, dir_okay=False)
 folder_argument = functools.partial(typer.Argument, exists=True, file_okay=False)
@@ -28,7 +28,7 @@ folder_option = functools.partial(typer.Option, exists=True, file_okay=False)
 
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 StudyName = Annotated[str, typer.Argument(metavar="STUDY", help="A study's name.")]
-# Of the commands that run a kit.
+# The option of the commands that run a kit.
 Quiet = Annotated[
     bool,
     typer.Option("--quiet", help="Log to log.txt in the kit only, which rotates."),

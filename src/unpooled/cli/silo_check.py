@@ -72,7 +72,7 @@ def show_silo(console: Console, silo: SiloFile) -> None:
             f"read as a measurement; name it as ids, or leave it out (exclude)."
         )
         console.print(Text(text, "red"))
-    # Of infinite cells there is no leverage, and nothing is answered about them.
+    # Leverage is undefined with infinite cells, and no request about them is answered.
     finite = all(one.kind != INFINITE for one in unusable)
     carried = _carried(rows, rules) if finite else None
     if carried is not None and carried.at_least > NOTEWORTHY:
@@ -172,7 +172,7 @@ def _show_repeated(console: Console, rows: Table) -> None:
     digests = row_digests(rows, rows.columns, rows.label or "", secrets.token_bytes(64))
     _, first = np.unique(digests, return_index=True)
     again = np.setdiff1d(np.arange(rows.n_rows), first)
-    # Of a few columns of few values most rows are repeated, and mean nothing.
+    # With few columns of few values most rows are repeated, which means nothing.
     if not 0 < len(again) <= rows.n_rows * _MOST_REPEATED:
         return
     shown = rows.source_rows(again[:_REPEATED_SHOWN]) + 1

@@ -126,10 +126,10 @@ class Coordinator(RoundRunner):
         # Each makes a context for (model, method, view, arguments) of a call.
         self.watchers: list[Callable[..., AbstractContextManager[None]]] = []
         self.policies: Mapping[str, Mapping[str, Any]] | None = None
-        # Of simulated parties: (party, rule) -> their own numbers behind a refusal.
+        # For simulated parties: (party, rule) -> the party's numbers behind a refusal.
         self.explain: Callable[[str, str], str] | None = None
-        # Of silos that tell it, and of simulated ones: columns of which one row carries
-        # half of a direction, or more.
+        # Columns of which one row carries half of a direction or more: those that silos
+        # name in their replies, and those of simulated silos.
         self.told_carried: dict[str, tuple[str, ...]] = {}
         self.simulated_carried: Callable[[], dict[str, tuple[str, ...]]] = dict
         self._opened_rounds = OpenedRounds()

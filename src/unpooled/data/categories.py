@@ -33,9 +33,9 @@ from unpooled.data.row_blocks import Block
 from unpooled.data.table import Table, WrappedTable, rows_per_block
 from unpooled.errors import DataError
 
-# Of a column, over all silos and in each.
+# The most categories of a column, over all silos and in each.
 MOST_CATEGORIES = 1000
-# Of a name in UTF-8, so that its words travel in one row of an array.
+# The longest name in UTF-8: its words must fit into one row of an array.
 MOST_BYTES = 119
 # The code of cells whose name too few of the silo's rows have. No hash is negative.
 OTHER = -1.0

@@ -140,7 +140,7 @@ class Roles:
         return features
 
 
-# Of a source whose columns are all features.
+# The roles of a source whose columns are all features.
 NO_ROLES = Roles()
 
 

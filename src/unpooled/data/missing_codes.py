@@ -71,7 +71,7 @@ def missing_codes(missing: Any, categorical: Collection[str]) -> MissingCodes:
         texts = {value.strip() for value in values if isinstance(value, str)}
         numbers = [float(value) for value in values if not isinstance(value, str)]
         for text in filter(_NUMBER.fullmatch, texts):
-            # Of cells that are written 0, 0.0 and 0,00 it would be the first alone.
+            # The text "0" would match cells written 0, and none written 0.0 or 0,00.
             raise DataError(
                 f"missing[{name!r}] has the number {text} in quotes, and the column is "
                 f"one of numbers. Write it without quotes."

@@ -65,7 +65,8 @@ class Door:
 
     def __init__(self, app: App, port: int | None = None) -> None:
         self._app, self._port = app, port
-        # Of this port: cookies are shared by all ports of a host.
+        # The port is part of the name, because a browser shares cookies among all ports
+        # of a host.
         self._cookie = f"unpooled-desk-{port or 'socket'}"
         self._link: str | None = secrets.token_urlsafe(32)
         self._session = ""

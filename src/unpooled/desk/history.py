@@ -240,7 +240,7 @@ class StudyHistory:
         found = []
         for one in self.rounds:
             version = self.state.tables.get(one.get("table", ""))
-            # Of selected blocks the log has the numbers, and not their sizes.
+            # Where blocks were selected, the log has their numbers and not their sizes.
             known = version is not None and one.get("rows") is None
             rows = version.rows if version is not None and known else None
             found.append(0 if rows is None else len(rows))

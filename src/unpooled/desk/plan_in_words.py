@@ -302,7 +302,7 @@ def picture(silo: str, plan: Plan) -> Picture:
     )
 
 
-# Of the picture: heights of a box and of a route, and where the boxes begin.
+# Measures of the picture: heights of a box and of a route, and where the boxes begin.
 _TALL, _EACH, _EDGE, _RIGHT = 58.0, 96.0, 24.0, 238.0
 
 

@@ -465,7 +465,7 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
     }
 )
 
-# Of each rule whose verdict depends on the silo's rows: what else it depends on, which
+# For each rule whose verdict depends on the silo's rows: what else it depends on. This
 # is the question that a refusal answers.
 #     "selection"  the columns, their number, and the rows that are selected
 #     "view"       these, and all transforms

@@ -293,5 +293,5 @@ class Layout:
         # Encoded columns hold numbers; indicators stand beside what there was.
         coded = frozenset[str]() if kind == "groups" else self.categorical
         found = replace(self, columns_of=by_party, categorical=coded)
-        # Of a part of the columns, some parties have none.
+        # After a selection of columns some parties may have none.
         return found._checked(party for party, own in self.columns_of.items() if own)

@@ -207,7 +207,8 @@ def in_one_process(
             roster,
             plain=secure_sum == "plain",
             partition=partition,
-            # Of the name alone: in one process a seed is to give the same folds again.
+            # The key depends on the name alone: in one process the same seed must give
+            # the same folds again.
             cut_key=digest(name.encode()).encode(),
             follow=FollowedPrograms(interactive=True) if follow else None,
         )

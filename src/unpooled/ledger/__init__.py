@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["VISIBILITIES", "Ledger", "Release", "Seal", "canonical"]
 
-# Of the table that a ledger or plan prints.
+# The columns of the table that a ledger or plan prints.
 HEAD = ("round", "step", "name", "shape", "bytes", "visibility", "direction")
 _GENESIS = "0" * 64
 # Public keys by party; several for a party that had another key before.

@@ -18,8 +18,8 @@ import numpy as np
 
 from unpooled.arrays import Array, Float
 
-# Of the squared lengths of the residuals' differences: what is added to them, so that
-# differences of rounding alone have no large weights.
+# Added to the squared lengths of the residuals' differences, relative to their size, so
+# that differences that are rounding alone get no large weights.
 _RIDGE = 1e-6
 
 

@@ -28,7 +28,7 @@ from unpooled.linalg.settled import Arrays, near, settled
 # Largest gradient of the likelihood, per row and in log Ψ, of a converged solution.
 _STATIONARY = 1e-9
 _NEWTON_STEPS = 30
-# Of a model that fits the correlations to rounding.
+# A discrepancy below this is rounding: the model fits the correlations exactly.
 _PERFECT = 1e-13
 # Relative rounding of f, of correlation matrices with condition numbers up to 1e6.
 _ROUNDING = 1e-9

@@ -105,7 +105,7 @@ class JointRitz:
             no direction left are zeros.
         """
         whitened = _inverse_root(self._B)
-        # Of nearly dependent columns the coefficients are large, and less accurate.
+        # With nearly dependent columns the coefficients are large, and less accurate.
         widest = float(np.abs(whitened).max(initial=0.0))
         unit = float(np.abs(overlap).max(initial=0.0)) * len(overlap) * widest**2
         back = settled(

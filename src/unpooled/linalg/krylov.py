@@ -182,7 +182,8 @@ class _Basis:
             lambda found, own: _is_extension(Q, image, found, own, sizes[0]),
             ranked=True,
         )
-        # Of either sign, so the peaks decide.
+        # Hints may have either sign, so each vector's entry of largest magnitude
+        # decides.
         new = with_positive_peaks(found["new"])
         signs = np.where((new == found["new"]).all(axis=0), 1.0, -1.0)
         later = self._size + new.shape[1]
@@ -376,7 +377,8 @@ def _is_extension(
     between = size[min(rank, ours) : max(rank, ours)]
     if (np.abs(between - _DIRECTION) > _DIRECTION / 10).any():
         return False
-    # Of the image, not of what is left of it: the small difference of large vectors.
+    # The scale is that of the image, and not of the remainder, which is a small
+    # difference of large vectors.
     scale = float(np.abs(own["H"]).max(initial=0.0))
     d, basis = len(Q), np.hstack([Q, new])
     return (

@@ -141,7 +141,7 @@ def leverage_by_scatter(
     except np.linalg.LinAlgError:
         return None
     low = limit if noteworthy is None else noteworthy
-    # Of a row's leverage less 1/n.
+    # These limits are for a row's leverage less 1/n.
     clear, unnoted = (max(h - _MARGIN - 1.0 / n, 0.0) for h in (limit, low))
     stages = _stages(clear, unnoted, len(A), n)
     for precision in (np.float32, np.float64):

@@ -30,7 +30,8 @@ from unpooled.linalg.yeo_johnson import log_size
 
 # Relative width, on the scale of φ, of the bracket of a constant column.
 _NARROWEST = 2.0**-40
-# Of the ends of a bracket: with smaller steps rounding decides where candidates are.
+# The least distance of candidates, relative to the ends of a bracket: with smaller
+# steps rounding would decide where they are.
 _LEAST_STEP = 2.0**-46
 # A power of two, right to some digits, is just above this share of it.
 _BELOW_POWER = 0.99
@@ -265,7 +266,7 @@ def roundest(lo: Float[Array, " l"], hi: Float[Array, " l"]) -> Float[Array, " l
     for digits in range(17):
         power = 10.0 ** np.abs(digits - top)
         inverse = digits < top
-        # Of the way that is not taken, for brackets that are still wide.
+        # The branch that is not taken may overflow, for brackets that are still wide.
         with np.errstate(over="ignore"):
             scaled = np.ceil(np.where(inverse, lo / power, lo * power))
             number = np.where(inverse, scaled * power, scaled / power)
@@ -306,8 +307,8 @@ def joined(
     place = np.arange(m)
     alone = counts >= least
     first, last = np.tile(place, (n, 1)), np.tile(place, (n, 1))
-    # Of the parts that are being joined: where they begin, where their neighbours
-    # before them do, and how many values they have.
+    # For the parts that are being joined: where each begins, where the one before it
+    # begins, and how many values it has.
     begin, before = np.zeros(n, np.int64), np.full(n, -1)
     size = np.zeros(n)
     for j in range(m + 1):

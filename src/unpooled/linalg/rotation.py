@@ -23,7 +23,7 @@ _CONVERGED, _MOST = 1e-14, 20_000
 # Stationary rotations differ between machines by rounding, over the curvature of the
 # criterion.
 _FLATNESS = 1e3
-# Of promax: the exponent of the loadings that are the target.
+# The exponent of promax: its target is the loadings raised to this power.
 _POWER = 4
 
 

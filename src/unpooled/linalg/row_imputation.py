@@ -14,8 +14,8 @@ import scipy.linalg
 from unpooled.arrays import Array, Bool, Float
 from unpooled.linalg.settled import Arrays, by_closeness, settled
 
-# Of a correlation matrix: eigenvalues of less than this share of the largest one are 0.
-# It is the square of scikit-learn's limit for singular values of rows.
+# Eigenvalues of a correlation matrix below this share of the largest one count as 0. It
+# is the square of scikit-learn's limit for singular values of rows.
 _RANK = 1e-12
 
 

@@ -37,7 +37,8 @@ Accept = Callable[[Arrays, Arrays], bool]
 # Largest difference between two machines, in units of the operand; it grows with the
 # number of rows, of which this many have it.
 TOLERANCE, _ROWS = 1e-12, 256
-# Of what is solved for behind a decomposition, relative to the largest entry.
+# Tolerance of quantities that are solved for after a decomposition, relative to their
+# largest entry.
 _SOLVED = 1e-8
 # Equal eigenvalues of more vectors than these are left as they come.
 _MOST_TIED = 64
@@ -266,7 +267,8 @@ def pencil_pairs_of(A: Float[Array, "p p"], B: Float[Array, "p p"]) -> Accept:
         if (V.any(axis=0) != filled).any():
             return False
         a, b = (float(np.abs(M).max(initial=0.0)) * len(M) for M in (A, B))
-        # Of ill-conditioned B the vectors are long, and their products less accurate.
+        # With an ill-conditioned B the vectors are long, and their products less
+        # accurate.
         lengths = np.abs(own["vectors"]).max(axis=0, initial=0.0)
         longest = lengths.max(initial=0.0)
         size = a + b * float(np.abs(own["values"]).max(initial=0.0))

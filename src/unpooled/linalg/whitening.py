@@ -62,7 +62,7 @@ def ridge_weights(
 
     If W are weights of whitened columns, these are the weights of the columns of X.
     """
-    # Of the triangle of X = Q R alone, which has the same s and V.
+    # R of X = Q R has the same s and V as X, and is smaller.
     tall = len(X) > X.shape[1]
     _, s, V = _thin(
         scipy.linalg.qr(X, mode="r")[0][: X.shape[1]] if tall else X, len(X)

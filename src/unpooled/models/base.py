@@ -309,7 +309,8 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
             exhibits = alone._exhibits_with(input_names(self), later)
             listed = not exhibits and "kept_" not in vars(self)
         except DataError:
-            # Of attributes that the silos keep. The others can be listed.
+            # The exhibits read attributes that the silos keep. The other attributes can
+            # be listed.
             exhibits, listed = [], True
         if listed:
             fitted = {name: vars(self)[name] for name in fitted_names(self)}

@@ -136,7 +136,7 @@ class Party:
         self.table = merging_rare(table, policy.min_own_cells)
         self.partition = partition
         self._results = results
-        # Of simulated studies, which have a folder of their own.
+        # By study, the folder of results: simulated studies have a folder of their own.
         self._results_of: dict[str, Path] = {}
         self._identity, self._roster = identity, roster
         self._plain = plain

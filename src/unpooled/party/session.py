@@ -177,7 +177,7 @@ class Session:
         self._computing: ComputingParty | None = None
         self._view_arrays: dict[str, Array] = {}
         self._veiled: dict[str, _VeiledTotal] = {}
-        # Of views: a mean that a step took, which later scatters may be about.
+        # By view, a mean that an earlier step took; later scatters may be about it.
         self._points: dict[str, Array] = {}
         self._counted: tuple[str, _VeiledTotal] | None = None
         # The rule by which the present round's values have no code.
@@ -326,7 +326,7 @@ class Session:
             raise Refusal("categories")
         policy.check_rows(view.fewest_rows)
         if len(view.columns) > len(view.source_columns) and view.n_rows:
-            # Of drawn features already the sums of many tell who is in the data.
+            # Already the sums of many drawn features show who is in the data.
             policy.check_width(len(view.columns), view.n_rows)
         for operation in request.operations:
             if isinstance(operation, Derive):

@@ -111,7 +111,8 @@ class Facts:
             for name in ("n_samples_", "n_samples_seen_"):
                 counts.append(int(np.max(known.get(name, 0))))
             counts.append(int(np.sum(known.get("class_count_", 0))))
-            # Of a description, of all rows and of each class; NaN where withheld.
+            # The size in a description, of all rows and of each class; NaN where
+            # withheld.
             counts.append(int(np.nan_to_num(known.get("size_", 0.0)).max()))
         return max(counts) or None
 

@@ -271,7 +271,7 @@ def epsilon_of(rho: float, delta: float) -> float:
     """Return the ε at δ of releases that cost ρ together."""
     if rho <= 0.0 or _delta_of(0.0, rho) <= delta:
         return 0.0
-    # Of zero-concentrated privacy, an upper bound (Bun and Steinke, proposition 1.3).
+    # The upper bound for zero-concentrated privacy (Bun and Steinke, proposition 1.3).
     low, high = 0.0, rho + 2.0 * math.sqrt(rho * math.log(1.0 / delta))
     for _ in range(100):
         middle = 0.5 * (low + high)

@@ -165,7 +165,7 @@ class RunFolder:
         """Make the folder of a new run; call `check_free` first."""
         try:
             path.mkdir(parents=True, exist_ok=True)
-            # Of two processes that start at the same time only one can make it.
+            # If two processes start at the same time, only one can make the folder.
             (path / "models").mkdir()
             (path / "silos").mkdir()
         except OSError as wrong:

@@ -129,7 +129,7 @@ def _raw_cell(cell: str, column: str, hospital: str) -> str:
     if column == "chol" and value == 0 and hospital != "switzerland":
         return ""
     if column == "trestbps":
-        # Of one patient a 0 was written.
+        # For one patient a 0 was published, which is no blood pressure.
         if value == 0:
             return ""
         if hospital == "va":

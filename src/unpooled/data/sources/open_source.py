@@ -235,7 +235,8 @@ def _roles(
             f"{taken[0]!r} cannot be a column of categories and the label or the ids "
             f"at once. A label may hold text as it is."
         )
-    # Of a list or an `exclude` that many silos share, those that are features here.
+    # Many silos may share the list or `exclude`; only the names that are features here
+    # count.
     left_out = set(exclude or ()) if columns is None else set(named) - set(columns)
     named = [name for name in named if name not in left_out]
     if columns is not None and not isinstance(columns, str):

@@ -105,8 +105,8 @@ def own_coordinates(
     directions = np.where(roots > 0, roots * np.sqrt(len(U)), np.inf)
     V = kept["rows"].T @ U / directions
     coded = kept["indicator"][:, None] > 0
-    # Of a category the mean of its people's coordinates; in MCA over the root of their
-    # variance, as principal coordinates of columns are.
+    # A category's coordinate is the mean of its people's coordinates; in MCA this is
+    # divided by the root of their variance, as for principal coordinates of columns.
     along = inertia if n_coded == 1 else n_coded * roots
     coordinates = V * np.where(coded, kept["scale"][:, None] * along, roots)
     p = kept["mean"][:, None]

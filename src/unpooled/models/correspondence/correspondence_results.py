@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from unpooled.models.correspondence.famd import FAMD
     from unpooled.models.correspondence.mca import MCA
 
-# Of categories with names in a map, those that the two components show best.
+# The most categories with names in a map: those that its two components show best.
 _MOST_DRAWN = 24
 # As scikit-learn names the columns of its encoder.
 _GROUPS = {

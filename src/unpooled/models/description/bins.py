@@ -85,7 +85,8 @@ def round_edges(
         return np.array([-np.inf, np.inf])
     least = max((high - low) / bins, unit)
     leadings = (1.0, 2.0, 5.0, 10.0) if unit > 0.0 else (1.0, 2.0, 2.5, 5.0, 10.0)
-    # Of the decimal form, which is the same on every processor, as logarithms are not.
+    # The power is read from the decimal form, which is the same on every processor;
+    # logarithms are not.
     power = int(f"{least:e}".partition("e")[2])
     # A power below zero is a divisor: 3 / 10 is 0.3, and 3 * 0.1 is not.
     scale = 10.0 ** abs(power)

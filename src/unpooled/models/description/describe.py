@@ -897,7 +897,7 @@ class Describe(FederatedEstimator):
         places = {j: place for place, j in columns}
         whole = ClassTable(*(part[:-1] for part in parts)).compared(places)
         self.p_value_, self.tests_, self.smd_ = whole
-        # Of a column of which anything is withheld there is no test.
+        # A column of which anything is withheld gets no test.
         for j in np.flatnonzero(np.isnan(self.n_missing_[-1])):
             self.p_value_[j], self.tests_[j], self.smd_[:, j] = np.nan, "", np.nan
         if self.per_silo != "classes":

@@ -62,7 +62,7 @@ def own_description(
     missing = len(cells) - n
     of_text = np.isin(columns, coded)
     X = np.where(of_text, np.nan, cells)
-    # Of a column without a value everything is 0, its number of values too.
+    # For a column without a value all statistics are 0, and so is its number of values.
     there = np.where((n > 0) & ~of_text, X, 0.0)
     mean = np.nanmean(there, axis=0)
     squares = np.nansum((there - mean) ** 2, axis=0)

@@ -373,7 +373,7 @@ class LinearDiscriminantAnalysis(
             self.scalings_ = V
             self.explained_variance_ratio_ = ratios[:k] / (ratios.sum() or 1.0)
             if self.shrinkage in (None, 0) and self.priors is None:
-                # Of c classes no more are above 0.
+                # With c classes at most c - 1 eigenvalues are above 0.
                 self.eigenvalues_ = np.maximum(ratios[: min(c - 1, p)], 0.0)
             self._set_decision_functions(solved(Sw, means.T).T)
             self._set_shapes(shapes)

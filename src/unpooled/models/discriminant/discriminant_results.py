@@ -251,7 +251,7 @@ def _two_classes(
     spread = float(model.decision_std_[0]) / np.sqrt(variance)
     centre = _centre(model)
     means = (model.means_ - centre) @ coef / unit
-    # Of equally likely classes it is 0, but for rounding.
+    # With equally likely classes the threshold is 0 up to rounding.
     crossing = np.array([-(intercept + centre @ coef) / unit])
     threshold = float(without_rounding(crossing, 1.0)[0])
     low, high = np.argsort(means)
@@ -308,7 +308,7 @@ def _directions(model: "LinearDiscriminantAnalysis", columns: Sequence[str]) -> 
             Column("Share", "share", bar=True): shares,
         },
         items="directions",
-        # Of a single direction it is all, which nobody needs to read.
+        # The share of a single direction is 1, which nobody needs to read.
         place="everywhere" if len(shares) > 1 else "files",
     )
     scalings = columns_by(

@@ -477,7 +477,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
         sampler = RBFSampler(
             gamma=self.gamma_, n_components=size, random_state=self.seed_
         )
-        # Of rows it takes the number of columns only.
+        # The sampler reads nothing from the rows but the number of columns.
         sampler.fit(np.zeros((1, p)))
         self._taught(sampler, ("feature_names_in_",))
         k, N = len(self.eigenvalues_), self.n_samples_

@@ -349,7 +349,7 @@ class PersonalizedPCA(
         while len(objective) < self.max_iter and (planned or distance > self.tol):
             totals = federation.sum(local_stiefel, shared=U, rate=rate, n_own=n_own)
             moved = _polar_of(totals["moved"] / m)
-            # Of what lies outside the last span.
+            # The distance is the norm of the part outside the last span.
             distance = math.sqrt(_dot(*[_outside(U, moved)] * 2))
             objective.append(float(totals["variance"][0]) / m)
             U = moved

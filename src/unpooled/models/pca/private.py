@@ -136,7 +136,8 @@ _CONDITION = 64.0
 # What clipping may take off the variances of normal rows, in their relative standard
 # errors, for a fit to have any.
 _CLIPPED = 0.1
-# Of more than `ALL_PAIRS` columns, components beyond those kept that are found.
+# Components beyond those kept that are found where there are more than `ALL_PAIRS`
+# columns.
 _SPARE = 40
 # Components beyond those kept whose lower bounds leave less for these.
 _BOUNDED = 5

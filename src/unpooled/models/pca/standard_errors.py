@@ -53,7 +53,7 @@ NORMAL_95 = 1.959963984540054
 GAP = 0.2
 # Up to this many columns every component is taken by itself.
 ALL_COLUMNS = 64
-# Of more columns, this many components beyond those kept.
+# Components beyond those kept that are found where there are more columns.
 _SPARE = 40
 # Relative error of coefficients that is not worth another component.
 _NEGLIGIBLE = 1e-6
@@ -495,8 +495,8 @@ def _normal_errors(
         )
     if len(values) < len(pairs.mean):
         return None
-    # Of normal rows two quadratic forms xᵀ A x and xᵀ B x have the covariance
-    # 2 tr(A R B R); variances and loadings are, to first order, such forms.
+    # For normal rows two quadratic forms xᵀ A x and xᵀ B x have the covariance 2 tr(A R
+    # B R); variances and loadings are, to first order, such forms.
     R = (V.T * values) @ V
     variances, loadings = np.empty(k), np.empty((k, len(R)))
     for j in range(k):

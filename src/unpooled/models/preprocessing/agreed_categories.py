@@ -55,7 +55,7 @@ NAMES = release(
     # The words of a cell are its count times the words of a name.
     repeats=1 + WORDS,
 )
-# Of a number that so many of its rows have a silo always sends the name.
+# A number that so many of a silo's rows have is always sent by name.
 MOST_SHARED = 10
 LEAST_NAMED = public(
     "",
@@ -170,7 +170,7 @@ def agreed_categories(federation: Federation) -> list[Categories]:
         totals = view.sum(local_categories, n_cells=size, number=n_before)["names"]
         if federation.coordinator.planned:
             return [_planned(federation.coordinator.n_rows)] * len(columns)
-        # Of more tables each name has more cells, which then are its own less often.
+        # With more tables each name has more cells, and fewer of them to itself.
         numbers = range(max(n_before - 1, 0), n_before + 1)
         for name, table in zip(left, totals, strict=True):
             both = np.concatenate([*([tables[name]] if name in tables else []), table])

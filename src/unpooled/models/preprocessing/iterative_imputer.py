@@ -246,7 +246,7 @@ class _Path:
 
 
 def _log_determinant(eigenvalues: Float[Array, " p"]) -> float:
-    # Of collinear columns the others decide.
+    # Eigenvalues of collinear columns are rounding, and count as a constant.
     return float(np.log(np.maximum(eigenvalues, _NOTHING)).sum())
 
 

@@ -38,7 +38,8 @@ from unpooled.protocol.step import public, release, summed
 
 # Tables for about 60, 250 and 1,000 values.
 _NUMBERS = 3, 5, 7
-# Of a column: its table has too few cells; no value is shared; one is; for certain.
+# What a column's table gave: it has too few cells; no value is shared; one is; one is
+# for certain.
 _UNREAD, _NONE, _FOUND, _CERTAIN = range(4)
 
 
@@ -86,7 +87,7 @@ def found_modes(
 
     Only those that `least` rows of all silos have.
     """
-    # Of a value that a silo does not name it has fewer rows.
+    # The most rows, over all silos, of a value that no silo names.
     hidden = (min(least, MOST_SHARED) - 1) * n_silos
     found, value = np.zeros(len(names)), np.zeros((len(names), WORDS))
     for j, table in enumerate(names):

@@ -94,7 +94,7 @@ def own_one_hot(
     Without `joins` names that nobody had in the fit are in no group.
     """
     numbers = own_numbers(cells, kept, drop, numbered=False, joins=joins)
-    # Of a part of the columns, a silo may have none.
+    # Of the selected columns this silo may have none.
     parts = [cells[:, :0]]
     for j, n in enumerate(kept["made"].tolist()):
         own = numbers[:, j, None] == np.arange(1, n + 1)

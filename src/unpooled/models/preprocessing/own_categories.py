@@ -151,7 +151,7 @@ def own_rare_names(
             names = [
                 n for n, g in zip(one.names, one.group, strict=True) if g == one.rare
             ]
-            # Of the silo's cells without a name of their own, too.
+            # The code of cells without a name of their own is among these, too.
             codes = [*map(category_code, names), OTHER]
             codes += [MISSING] if one.missing == one.rare else []
             rare[: len(codes), j] = codes[:MOST_CATEGORIES]

@@ -32,7 +32,7 @@ from unpooled.models.preprocessing.preprocessing_results import rare_columns_exh
 from unpooled.protocol.step import release, summed
 from unpooled.results.citations import Citation
 
-# Of a count that is a root of totals, which have twelve digits.
+# Rounding of a count that is the root of totals, which have twelve digits.
 _ROUNDING = 1e-6
 
 

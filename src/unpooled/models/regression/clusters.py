@@ -102,7 +102,7 @@ def cluster_products(
     np.add.at(sums, members, scores)
     products = products_of(sums)
     if not grouped:
-        # Of one cluster, the silo, its rows are judged.
+        # Where the silo is one cluster, its rows are judged.
         products = Weighed(products.total, (scores,))
     return {"products": products, "clusters": np.array(float(len(names)))}
 

@@ -27,7 +27,7 @@ from unpooled.models.regression import newton
 from unpooled.protocol.step import Weighed, public
 
 _EPS = float(np.finfo(float).eps)
-# Of a linear predictor with a logarithmic link.
+# The largest linear predictor with a logarithmic link.
 _FARTHEST = 32.0
 
 Function = Callable[[Float[Array, " n"]], Float[Array, " n"]]
@@ -354,7 +354,7 @@ def log_likelihood(
         the most likely.
     """
     if family == "gaussian":
-        # Of a perfect fit it is infinite.
+        # A perfect fit has an infinite likelihood.
         with np.errstate(divide="ignore"):
             return float(
                 -0.5 * N * (np.log(2 * np.pi * np.float64(deviance) / N) + 1.0)

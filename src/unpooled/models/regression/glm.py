@@ -558,7 +558,7 @@ def scales(
 ) -> Float[Array, " p"]:
     """Return standard deviations, or 1 for constant columns."""
     scale = np.sqrt(np.maximum(squares, 0.0) / N)
-    # Of a constant column the deviations are rounding errors of its mean.
+    # The standard deviation of a constant column is the rounding error of its mean.
     constant = scale <= 64 * np.finfo(float).eps * np.abs(mean)
     return np.where(constant, 1.0, scale)
 

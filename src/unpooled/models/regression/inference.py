@@ -240,7 +240,7 @@ def against_class(
     """
     values = side_by_side(model, "coef_", "intercept_")
     q, width = values.shape
-    # Of two classes the one function is that of the second against the first.
+    # With two classes the one function is that of the second against the first.
     D = np.eye(2)[:, 1:] if q == 1 else np.eye(q)
     D = np.delete(D - D[place], place, axis=0)
     M = np.kron(D, np.eye(width))

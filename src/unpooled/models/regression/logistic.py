@@ -587,8 +587,9 @@ class LogisticRegression(newton.Searched, Inference, LinearClassifier):
         """Return the penalty's matrix, for parameters of standardised columns."""
         if self.C == np.inf:
             return None
-        # Of coefficients of the columns as they are; intercepts have none. Over all
-        # classes they add up to 0: see `_contrasts`.
+        # The penalty is on the coefficients of the columns in their own units;
+        # intercepts have none. The coefficients of all classes add up to 0: see
+        # `_contrasts`.
         weights = 1.0 / (self.C * scale**2)
         if not own:
             weights = np.concatenate([[0.0], weights])

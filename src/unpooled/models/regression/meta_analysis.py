@@ -49,8 +49,8 @@ from unpooled.protocol.step import disclosed, release, totals_of
 from unpooled.results.citations import Citation
 
 METHODS = ("fixed", "random", "hartung-knapp")
-# Of a silo's own fit: steps at most, the step that ends it, halvings, and the linear
-# predictor beyond which classes count as separated.
+# Limits of a silo's own fit: most steps, the step that ends it, most halvings, and the
+# linear predictor beyond which classes count as separated.
 _STEPS, _TOLERANCE, _HALVINGS, _SEPARATED = 100, 1e-11, 20, 30.0
 _RELEASED: dict[str, Any] = {
     "estimate": release(

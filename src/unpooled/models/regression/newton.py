@@ -87,7 +87,7 @@ _CLOSE = 1.0
 _VANISHED = 1e-6
 # Relative rounding of a deviance.
 _ROUNDING = 1e-10
-# Of ill-conditioned systems two machines find steps that differ by more than rounding.
+# With ill-conditioned systems the steps of two machines differ by more than rounding.
 _SLACK = 1e6
 # The number of rounds depends on the data; a plan lists the most there can be.
 _HOW_MANY = (

@@ -56,13 +56,13 @@ def _coefficients(model: Any) -> Exhibit:
     names, functions = parameter_names(model), class_names(model)
     values = _sign(model) * side_by_side(model, "coef_", "intercept_")
     if has_intercept(model) and "rmse_" in vars(model):
-        # Of columns and a response that were centred it is 0, but for rounding.
+        # With centred columns and a centred response the intercept is 0 up to rounding.
         values[:, 0] = without_rounding(values[:, 0], model.rmse_)
     has_errors, half = "coef_se_" in vars(model), np.zeros(0)
     several = len(functions) > 1
     of_class = dict[Column, Any]()
     if several or _compared(model):
-        # Of two classes the one function is about one of them.
+        # With two classes there is one function, which is about one of them.
         classes = functions if several else _compared(model)[:1]
         of_class = {Column("Class"): np.repeat(classes, len(names))}
     cells = of_class | {

@@ -123,7 +123,7 @@ def views_of(
     return first, second
 
 
-# Of each view, behind the last decomposition.
+# Attributes of each view that are computed after the last decomposition.
 _COMPUTED = (
     *("weights", "loadings", "rotations", "correlations", "cross_correlations"),
     "explained_variance_ratio",
@@ -170,7 +170,7 @@ class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstim
     )
     _scored_by = ("r2", "neg_root_mean_squared_error")
     _partitions = ("rows", "columns")
-    # Of two parties of a column partition.
+    # On a column partition the two parties keep these.
     _kept_by_silos = ("x_correlations_", "y_correlations_")
 
     def _inputs(self, federation: Federation, y: Any) -> Federation:

@@ -251,7 +251,8 @@ def _coefficients(model: Any) -> list[Exhibit]:
     tables = columns_by("coefficients", names, cells, above=above)
     drawn, table = model.coef_, "coefficients"
     standardised = model.coef_ * model.x_std_ / model.y_std_[:, None]
-    # Of columns that an earlier step standardised they would stand here twice.
+    # Where an earlier step standardised the columns, the same numbers would stand here
+    # twice.
     if (model.x_std_ != 1).any() and not np.allclose(standardised, model.coef_):
         drawn = standardised
         table = "standardised_coefficients"

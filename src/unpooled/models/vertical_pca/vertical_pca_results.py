@@ -58,7 +58,7 @@ def vertical_pca_exhibits(
         k = min(len(variance), len(exact.explained_variance_))
         best = np.full(len(variance), np.nan)
         best[:k] = exact.explained_variance_[:k]
-        # Of directions that are not orthogonal the variances must not be added up.
+        # Variances along directions that are not orthogonal must not be added up.
         share = np.where(
             _orthogonal(model, len(variance)),
             np.cumsum(variance) / np.cumsum(best),

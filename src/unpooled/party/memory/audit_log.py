@@ -179,7 +179,7 @@ class AuditLog:
             "answered": answered.as_record(),
         }
         if self.study(study).keys.get(answered.session) == answered.keys:
-            # Of many silos they would be most of the log.
+            # Repeated in every round, the keys of many silos would be most of the log.
             del record["answered"]["keys"]
         self._chain.append([*entries, ("round", study, record)], identity, in_order)
 

@@ -118,7 +118,7 @@ class Studies:
         self._audit_log, self._models = audit_log, models
         self._notify = notify or _notify_nobody
         self._asks_people = approval != "none"
-        # Of this use alone, and the same after a restart.
+        # The secret is derived for this use alone, and is the same after a restart.
         key = identity.derivation_secret(b"row digests")
         self._differencing, self._key = DifferencingRules(audit_log, key, policy), key
         cut_key = cut_key or identity.derivation_secret(b"blocks of rows")

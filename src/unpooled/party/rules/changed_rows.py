@@ -55,9 +55,9 @@ class ChangedRows:
         self._versions, self._policy = versions, policy
         self._products = LeverageOfProducts(policy)
         self._tables = WeakKeyDictionary[Table, dict[str, AlignedTable]]()
-        # Of a table: the steps and views that were judged, and passed.
+        # By table, the steps and views that were judged and passed.
         self._passed = WeakKeyDictionary[Table, set[str]]()
-        # Of a table: rows of each class that left since each earlier answer.
+        # By table, how many rows of each class left since each earlier answer.
         self._gone = WeakKeyDictionary[Table, list[int]]()
 
     def check(

@@ -42,7 +42,8 @@ class CompleteRows:
 
     def __init__(self, audit_log: AuditLog, policy: Policy) -> None:
         self._audit_log, self._policy = audit_log, policy
-        # Of a table of complete rows: by column, its cells in the rows left out.
+        # By table of complete rows: for each column, its observed cells in the rows
+        # left out.
         self._others = WeakKeyDictionary[Table, dict[str, int]]()
 
     def check(self, view: View, whole: list[str]) -> None:

@@ -54,7 +54,8 @@ class ImputedCells:
 
     def __init__(self, key: bytes, audit_log: AuditLog, policy: Policy) -> None:
         self._key, self._audit_log, self._policy = key, audit_log, policy
-        # Of the present table: by column, the fewest missing cells of a block with any.
+        # For the present table, by column: the fewest missing cells of a block that has
+        # any.
         self._fewest: dict[str, int] = {}
         self._table: Table | None = None
 

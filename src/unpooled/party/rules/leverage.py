@@ -48,8 +48,8 @@ _MOST_NAMES = 10
 _MOST_FACTORISED = 4096
 # Multiplications n p² below which the exact leverage, which tells more, is cheap too.
 _LEAST_WORK = 2**24
-# Of single columns, of which there may be 200,000: of ten rows one has a larger
-# leverage by chance in one of 10^12 columns where they are normal.
+# The limit for single columns, of which there may be 200,000: with ten normal rows, one
+# has a larger leverage by chance in one of 10^12 columns.
 _OF_A_COLUMN = 0.999
 
 log = logging.getLogger("unpooled.party")
@@ -71,7 +71,7 @@ class LeverageRule:
 
     def __init__(self, audit_log: AuditLog, key: bytes, policy: Policy) -> None:
         self._audit_log, self._key, self._policy = audit_log, key, policy
-        # Of the present table, by the digest of the view.
+        # Decisions about the present table, by the digest of the view.
         self._decided: dict[str, dict[str, Any]] = {}
         self._table: Table | None = None
         # Columns of the present table in whose directions one row has a leverage of

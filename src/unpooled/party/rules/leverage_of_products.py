@@ -64,7 +64,7 @@ from unpooled.protocol.step import Step
 _ROWS_PER_COLUMN = 2
 # A factor with at most so many values is judged less each of them.
 _FEW_VALUES = 8
-# Of singular values: directions that are no more than rounding.
+# Relative to the largest singular value: directions below this are rounding.
 _ROUNDING = 1e-9
 
 
@@ -177,7 +177,7 @@ class LeverageOfProducts:
             if few == 0:
                 continue  # constant here: its sums are of the other columns alone
             rare = few < self._policy.min_rows_per_class
-            # Of products with derived columns the sums are cubic.
+            # Sums of products with derived columns are cubic in the columns.
             cubic = name in derived and not self._policy.allows_pairs(len(factors), few)
             if rare or cubic or _are_too_few(few, factors - {name}):
                 raise Refusal("derived_rows", f"Here in {name}, of {few:,} rows.")
@@ -203,7 +203,8 @@ class LeverageOfProducts:
             for row, value in enumerate(block.extra[label].tolist(), block.start):
                 rows[value].append(row)
         for of_class in rows.values():
-            # Of fewer rows each has a large leverage, whatever the data are.
+            # With fewer rows than this each has a large leverage, whatever the data
+            # are.
             if len(of_class) >= _ROWS_PER_COLUMN * (p + 1):
                 if one_row_carries(_of_class(view, of_class), limit):
                     raise Refusal("max_leverage")

@@ -239,7 +239,8 @@ def _multiplied(step: Step, view: View) -> list[Multiplied]:
     ]
     by_class = tells_classes(step, view.table)
     sums = any(FEATURE_AXES & set(declared.letters) for declared in leaves)
-    # Of all rows sums alone are no products; of complete rows they are, with which.
+    # Sums over all rows are no products; sums over complete rows are products with the
+    # indicator of which rows are complete.
     if by_class or (sums and complete):
         label = label if by_class else ""
         found.append(Multiplied(columns, False, label, complete=complete))
@@ -271,7 +272,7 @@ def _rows_of(answers: Sequence[Multiplied]) -> frozenset[Lacking]:
     return lacking | complete if lacking else lacking
 
 
-# Of wide tables, where each request has the same columns as the one before.
+# Cached for wide tables, where each request has the same columns as the one before.
 @lru_cache(maxsize=1)
 def _as_set(columns: tuple[str, ...]) -> frozenset[str]:
     return frozenset(columns)
@@ -302,7 +303,7 @@ def _together(
         answers have such a column in common.
     """
     related = [one for one in earlier if everywhere or one.columns & asked.columns]
-    # Of columns that the same answers were about the sets are equal.
+    # Columns that stand in the same answers have equal sets.
     kinds = {
         frozenset(i for i, one in enumerate(related) if everywhere or x in one.columns)
         for x in asked.columns

@@ -50,7 +50,8 @@ class RareDerived:
             fewest, share = known[name]
             few = fewest < self._policy.min_rows_per_class
             if few or share > self._policy.max_leverage:
-                # Of the table's own columns, whatever is fitted behind them.
+                # The refusal names the table's own columns, whatever was fitted before
+                # them.
                 about = ["derived", name]
                 raise Refusal("derived_rows", f"Here in {listing(columns)}.", about)
 
@@ -84,7 +85,7 @@ def _largest_share(view: View, columns: Sequence[str]) -> float:
         own = np.where(there, X - mean, 0.0) ** 2
         squares += own.sum(axis=0)
         largest = np.maximum(largest, own.max(axis=0, initial=0.0))
-    # Of a constant column what deviates is rounding.
+    # The deviations of a constant column from its mean are rounding.
     varies = squares > (2.0**-42 * np.abs(mean)) ** 2 * np.maximum(n, 1.0)
     return float((largest[varies] / squares[varies]).max(initial=0.0))
 

@@ -41,8 +41,8 @@ from unpooled.party.views.view import View
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step
 
-# Of five rows of a class one often has a leverage above a limit of 0.95, whatever the
-# data are. Above this one it is in 1 of 10,000 cases where they are normal: its share
+# The limit for a class. Among five rows one often has a leverage above 0.95, whatever
+# the data are. Above this limit it is in 1 of 10,000 cases for normal rows: its share
 # of the squares then has a beta distribution with parameters 1/2 and (n - 2) / 2.
 _OF_CLASS = 0.999
 
@@ -64,7 +64,7 @@ class RowsOfParts:
         self._policy = policy
         self._products = LeverageOfProducts(policy)
         self._known = WeakKeyDictionary[Table, dict[str, _BlockMoments]]()
-        # Of a table: the steps, views and parts of derived columns that passed.
+        # By table, the steps, views and parts of derived columns that passed.
         self._passed = WeakKeyDictionary[Table, set[str]]()
 
     def check(self, step: Step, view: View, parts: Sequence[Part]) -> None:
@@ -170,7 +170,7 @@ class _BlockMoments:
             self.most[rows].max(axis=0, initial=-np.inf) - mean,
             mean - self.least[rows].min(axis=0, initial=np.inf),
         )
-        # Of a column that is constant in the part what deviates is rounding.
+        # The deviations of a column that is constant in the part are rounding.
         varies = (n > 2) & (squares > 2.0**-40 * raw)
         share = np.zeros(len(mean))
         share[varies] = far[varies] ** 2 / squares[varies] + 1.0 / n[varies]

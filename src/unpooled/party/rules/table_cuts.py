@@ -93,7 +93,7 @@ class TableCuts:
         known = self._common(table)
         if not known:
             return self._made(table)[0]
-        # Of earlier versions of the library: their blocks were merged.
+        # Notes of earlier versions of the library: their blocks were merged.
         first = known[0]["most"] if known[0].get("alike", False) else MOST_BLOCKS
         return merged(self._made(table, first)[0], min(one["most"] for one in known))
 
@@ -313,7 +313,8 @@ class TableCuts:
         """Return the name of the rows whose blocks a view of some of them has."""
         if view.cut is not None and view.cut.shared:
             return view.table.n_rows
-        # Of the first rows: blocks keep their numbers where others were appended.
+        # The version of the first rows: blocks keep their numbers where rows were
+        # appended.
         return self._version_of(view.table)
 
     def _made(
@@ -399,7 +400,7 @@ class TableCuts:
         blocks, start = np.zeros(len(digests), np.uint8), 0
         for n, version in note["parts"]:
             part = slice(start, start + n)
-            # Of the version, so that another one has another order.
+            # The order depends on the version, so that another version has another one.
             odd = np.uint64(int(version[:16], 16) | 1)
             order = np.argsort(digests[part] * odd, kind="stable")
             new = stratified_blocks(order, classes[part], fewest, fewest_of_class, most)
@@ -484,7 +485,7 @@ def _flags(table: Table, label: str) -> Bool[Array, "n q"]:
             if start and _MANY in of_column:
                 of_column[_OTHER] += int(np.count_nonzero(there != usual[name]))
                 continue
-            # Of a column of measurements a few cells are enough to see that it is one.
+            # A few cells are enough to recognise a column of measurements.
             limit = _MOST_NAMES if name in coded else _MOST_VALUES
             values, sizes = np.unique(there[:_SAMPLE], return_counts=True)
             if len(values) <= limit:

@@ -22,7 +22,7 @@ log = logging.getLogger("unpooled.party")
 
 # Called with the event and the study's name.
 Notify = Callable[[str, str], None]
-# Of the threads that run the command.
+# The name of the threads that run the command.
 NAME = "unpooled notice"
 _PATIENCE = 60.0  # seconds for the command
 

@@ -106,7 +106,7 @@ class SessionViews:
                         pairs = widened_columns(step.widens, read, n_made)
                         made = tuple(name for name, _ in pairs)
                     columns = (*(n for n in columns if n not in set(read)), *made)
-                    # Of categories an encoder makes numbers.
+                    # An encoder makes numbers of categories.
                     if step.by_column not in ("missing", "indicator"):
                         coded = tuple(name for name in coded if name not in read)
                 if part >= 0:

@@ -164,7 +164,7 @@ def paired_columns(facts: Facts) -> int:
 def _repeated(facts: Facts) -> list[str]:
     hidden = {(x.study, x.round, x.step) for x in veiled(facts)}
     rounds = {(x.study, x.round, x.step) for x in facts.lines("out")} - hidden
-    # Of a study with folds nearly all steps: those of one model are said together.
+    # In a study with folds there are many steps: those of one model share a sentence.
     together: dict[str, list[str]] = {}
     for step, n in sorted(Counter(step for _, _, step in rounds).items()):
         if n > 1:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _MOST_SITES = 30
 # Width of the names beside loadings, with several panels and with one: pixels, letters.
 _NAMES = {True: (102, 14), False: (186, 28)}
-# Of loadings: pixels above the bars for titles, and below them for the axis.
+# Pictures of loadings: pixels above the bars for titles, and below them for the axis.
 _TOP, _AXIS = 24, 26
 _LABEL = 20  # for what the axis shows
 _MOST_LABELLED, _MOST_NAMED = 14, 8  # bars with room for their rank, and a number

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _SIDE = 380
-# Of a normally distributed class, the share that its ellipse holds.
+# The share of a normally distributed class that its ellipse holds.
 SHARE = 0.68
 _CORNERS = 120  # of the polygon that an ellipse is drawn as
 _REACH = 3.6  # standard deviations beyond the outer means, where curves end

@@ -28,7 +28,7 @@ ON_WHITE: Mapping[str, str] = {
     "unpooled:fifth": "#8a6a00",
     "unpooled:sixth": "#b02e6e",
 }
-# Of classes that are drawn in one picture, in this order.
+# Colours of the classes in one picture, in this order.
 OF_CLASSES = tuple(name for name in ON_WHITE if name not in (INK, PAPER))
 # Natural width in CSS pixels: the page scales pictures to between 0.8 and 1.3 of it, so
 # that type is legible on a telephone and not coarse on a desk.

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _SIDE = 380
-# Of a name in the circle, whose radius is 1 and 143 pixels: a letter's width, a line's
-# height, and the gap between a point and its name.
+# Sizes of a name in the circle, whose radius is 1 and 143 pixels: a letter's width, a
+# line's height, and the gap between a point and its name.
 _LETTER, _LINE, _GAP = 0.048, 0.095, 0.03
 _LIMIT = 1.15  # of the picture
 _LEADER = 1.5  # gaps from which on a name has a line to its point

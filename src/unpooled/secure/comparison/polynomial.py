@@ -82,7 +82,7 @@ class Polynomial(JointComputation):
         n, peers = math.prod(shape), n_computing - 1
         element = (self.bits + STATISTICAL_BITS + 9) // 8
         if _is_blinded(n_computing):
-            # Of the party that sends most: shares, its parts of c, and shares of bits.
+            # For the party that sends most: shares, its parts of c, and shares of bits.
             products = sum(max(len(names) - 2, 0) for names in self.terms)
             shared = (len(self.weights) + products) * peers
             if not rounds_before(self._degree, n_computing):

@@ -225,7 +225,7 @@ def digest_of(parts: Iterable[bytes], purpose: bytes = b"") -> bytes:
     return hashlib.sha256(purpose + b"".join(framed)).digest()
 
 
-# Of parts by the thousand few lengths differ.
+# Thousands of parts have few different lengths.
 @functools.lru_cache(maxsize=2**10)
 def _length(n: int) -> bytes:
     return n.to_bytes(8, "big")

@@ -26,7 +26,7 @@ from unpooled.data.toml import read_text, toml_text
 from unpooled.errors import AggregationError, StudyError
 from unpooled.ledger import canonical
 
-# Of two computing parties each would see all values; more than five only cost time.
+# With two computing parties each would see all values; more than five only cost time.
 FEWEST_COMPUTING, MOST_COMPUTING = 3, 5
 _KEY_BYTES = 32
 
@@ -49,8 +49,8 @@ class Identity:
         if len(private) not in (_KEY_BYTES, 2 * _KEY_BYTES):
             raise ValueError("an identity has 32 or 64 bytes")
         self._key = Ed25519PrivateKey.from_private_bytes(private[:_KEY_BYTES])
-        # Of its own, so that nothing about signatures says anything about tokens of ids
-        # and digests of rows, nor the reverse.
+        # A secret of its own, so that signatures reveal nothing about tokens of ids and
+        # digests of rows, nor the reverse.
         self._secret = private[_KEY_BYTES:]
         self.public = self._key.public_key().public_bytes_raw()
 

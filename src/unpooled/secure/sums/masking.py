@@ -150,7 +150,7 @@ class _MaskStream:
         The pair's key.
     """
 
-    # Of many silos in one process there are many.
+    # One process may simulate many silos, with an object for every two of them.
     __slots__ = ("_key", "_stream")
 
     def __init__(self, key: bytes) -> None:

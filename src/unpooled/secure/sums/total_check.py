@@ -155,7 +155,7 @@ def _subset_sums(
     stream = key_cipher(key, b"check subsets" + context)
     if n < _FEW:
         return _subset_sums_of_few(words, stream.update(bytes(2 * rounds * n)))
-    # Of each limb, the sums of the words in each bucket.
+    # By limb, the sums of the words in each bucket.
     sums = np.zeros((rounds, limbs, 2**_PASS), words.dtype)
     for start in range(0, n, CHUNK):
         part = words[start : start + CHUNK]
@@ -215,7 +215,7 @@ def _carried(halves: Shaped[Array, "k 8"]) -> Shaped[Array, "k 4"]:
 def _added(parts: Shaped[Array, "m k ..."]) -> Shaped[Array, "k ..."]:
     """Return the sum over the first axis: with a third axis, of four-limb numbers."""
     if parts.ndim == 2:
-        # Of the words' own type, so that it is modulo their size.
+        # In the words' own type, so that the sum is modulo their size.
         return parts.sum(axis=0, dtype=parts.dtype.newbyteorder("="))
     halves = np.ascontiguousarray(parts, "<u8").view("<u4")
     return _carried(halves.sum(axis=0, dtype=np.uint64))
