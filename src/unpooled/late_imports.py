@@ -61,7 +61,7 @@ def _import(
     fromlist: Sequence[str] | None = (),
     level: int = 0,
 ) -> ModuleType:
-    """Return what an import statement receives, without importing what can be late."""
+    """Return the module of an import statement; one that can be late is not loaded."""
     package = name.partition(".")[0]
     if (
         name in LATE

@@ -1,4 +1,4 @@
-"""What only POSIX systems have, in one file: locks, modes, sockets in folders, forks.
+"""Facilities of POSIX systems, in one file: locks, modes, sockets in folders, forks.
 
 On Windows, simulations, study files, reports and the coordinator's end run without
 these; silos and servers are for POSIX systems, because there a key's file can be made

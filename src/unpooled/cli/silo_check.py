@@ -242,7 +242,7 @@ def _place(silo: SiloFile) -> str:
 
 @dataclass
 class _Cells:
-    """What a silo's columns hold: missing cells, and the smallest and largest value."""
+    """Contents of a silo's columns: missing cells, smallest and largest value."""
 
     missing: np.ndarray
     low: np.ndarray
@@ -250,7 +250,7 @@ class _Cells:
 
 
 def _counted(rows: Table) -> tuple[_Cells, Counter[Any]]:
-    """Return what each column holds, and the rows of each label."""
+    """Return the contents of each column, and the number of rows with each label."""
     p, classes = len(rows.columns), Counter[Any]()
     cells = _Cells(np.zeros(p, int), np.full(p, np.nan), np.full(p, np.nan))
     extra = [] if rows.label is None else [rows.label]

@@ -62,7 +62,7 @@ def plan_table(plan: Plan) -> Grid:
 
 
 def _key(line: Release) -> Hashable:
-    """Return what the lines of different folds have in common."""
+    """Return the fields that are equal in the lines of different folds."""
     return line.step, line.name, line.shape, line.direction, line.visibility
 
 
@@ -171,7 +171,7 @@ def show_checks(console: Console, run: "Path", checks: "Sequence[Finding]") -> b
 
 
 def _ends(plan: Plan) -> list[RenderableType]:
-    """Return what the silos of a consortium answered about themselves."""
+    """Return the silos' answers about themselves, for a consortium."""
     shown: list[RenderableType] = []
     by_build: dict[str, list[str]] = {}
     for party, build in plan.libraries.items():

@@ -159,7 +159,7 @@ class Comparisons:
         request_cost: RoundRecord,
         released: Mapping[str, Message],
     ) -> ComparisonOutcome:
-        """Return what the parties compute together of a step's totals.
+        """Return the results that the parties compute together from a step's totals.
 
         Parameters
         ----------
@@ -257,7 +257,7 @@ class Comparisons:
 def _common_words(
     replies: Mapping[str, Message], forms: Mapping[str, tuple[Shape, np.dtype[Any]]]
 ) -> dict[str, Array]:
-    """Return what was opened, if all parties computed the same."""
+    """Return the opened words, if all parties computed the same."""
     first, *others = [reply.arrays for reply in replies.values()]
     if {name: (a.shape, a.dtype) for name, a in first.items()} != dict(forms):
         raise AggregationError("A party sent no result.", rule="malformed_message")

@@ -300,7 +300,7 @@ class Coordinator(RoundRunner):
         sizes: Mapping[str, Mapping[str, int]],
         released: Mapping[str, Message],
     ) -> dict[str, Any]:
-        """Return what a round gave, and note what the silos are to be sent of it."""
+        """Return the results of a round, and keep those that silos are sent next."""
         step, tell = call.step, partial(self._opened_rounds.add, request)
         if step.computation is not None:
             return self._compared(call, request, released)

@@ -50,7 +50,7 @@ class _Counts:
 @final
 @dataclass(frozen=True, eq=False)
 class _StageMessage:
-    """What one party receives for a stage, beside what every stage's header has.
+    """Fields that one party receives for a stage, beside those of every stage's header.
 
     Attributes
     ----------

@@ -71,7 +71,7 @@ class OpenedRounds:
         return {"calls": tuple(self._calls), "opened": opened}
 
     def _with_hints(self, last: list[OpenedRound]) -> list[OpenedRound]:
-        """Return what a round gave, with the decompositions computed since."""
+        """Return the results of a round, with the decompositions computed since."""
         return [
             replace(one, hints=tuple(self._hints)) if place == 0 else one
             for place, one in enumerate(last)

@@ -44,7 +44,7 @@ class RoundRecord:
 
 
 class Needs(NamedTuple):
-    """What a model needs of the cells of its columns.
+    """Requirements of a model on the cells of its columns.
 
     Attributes
     ----------

@@ -122,7 +122,7 @@ class CategoricalTable(WrappedTable):
         return merged
 
     def _codes_of(self, fewest: int) -> dict[str, dict[str | None, float]]:
-        """Return what each column's names are read as; see `_codes`."""
+        """Return the codes of each column's names; see `_codes`."""
         found = {name: _codes(counts, fewest) for name, counts in self._counts.items()}
         for name, texts in self._missing.items():
             found[name] |= dict.fromkeys(texts, found[name][None])
@@ -234,7 +234,7 @@ def _counted(
 
 
 def _codes(counts: Counter[str | None], fewest: int) -> dict[str | None, float]:
-    """Return what each name is read as, with fewer rows than `fewest` as another."""
+    """Return the code of each name; names of fewer rows than `fewest` share one."""
     by_size = sorted((n, name) for name, n in counts.items() if name is not None)
     codes: dict[str | None, float] = {None: math.nan}
     codes |= {name: category_code(name) for _, name in by_size}

@@ -35,7 +35,7 @@ _SIGNS = {"/": RATIO, "-": DIFFERENCE, "*": PRODUCT}
 @final
 @dataclass(frozen=True)
 class Expression:
-    """What a column is made of.
+    """A column as a function of one or two others.
 
     Attributes
     ----------

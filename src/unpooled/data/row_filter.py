@@ -131,7 +131,7 @@ class _Reader:
         self._next()
 
     def condition(self) -> Callable[[_Columns], _Verdict]:
-        """Return what judges rows by one or more parts with ``or`` between them."""
+        """Return the condition of one or more parts with ``or`` between them."""
         return _any_of(list(self._parts("or", self._all_of)))
 
     def _all_of(self) -> Callable[[_Columns], _Verdict]:

@@ -92,7 +92,7 @@ def refusals_left(state: AuditState, policy: Policy) -> str:
 
 
 def refusals_table(refused: Iterable[RefusedRequest]) -> ResultTable:
-    """Return what was refused, the last first."""
+    """Return the refusals, the last one first."""
     rows = [
         (
             minute(one.time),

@@ -98,7 +98,7 @@ class Door:
             await self._change(scope, headers, receive, send)
 
     def _is_own(self, host: str) -> bool:
-        """Whether a request names this machine: a rebound name would be another."""
+        """Whether a request's host is this machine, which fails after DNS rebinding."""
         name, _, port = host.partition(":")
         if name not in HOSTS:
             return False
@@ -189,7 +189,7 @@ async def _body(receive: Receive) -> bytes | None:
 
 
 def _with_headers(send: Send) -> Send:
-    """Return what sends a response with the headers that all of them have."""
+    """Return a function that sends responses with the headers that all of them have."""
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":

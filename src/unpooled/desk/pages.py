@@ -60,7 +60,7 @@ class Pages:
 
     @property
     def handlers(self) -> dict[Any, Any]:
-        """What Starlette does with errors."""
+        """The handlers of errors, for Starlette."""
         return {HTTPException: self._problem, UnpooledError: self._problem}
 
     def _problem(self, request: Request, wrong: Exception) -> Response:

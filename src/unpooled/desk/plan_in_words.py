@@ -372,7 +372,7 @@ def _arrow(
     broken: bool = False,
     pale: float = 1.0,
 ) -> None:
-    """Draw an arrow from a silo to who sees; a broken one is not told by colour."""
+    """Draw an arrow from a silo to those who see; a forbidden one is dashed."""
     from matplotlib.patches import FancyArrowPatch
 
     axes.add_patch(

@@ -112,7 +112,7 @@ class Look:
         return self.silo.approval != "none"
 
     def approval(self, one: StudyHistory) -> str:
-        """Return what a study's state is called."""
+        """Return the name of a study's state of approval."""
         if not self.asks and one.text:
             return "needs no decision"
         if self.waits(one) and one.is_over:

@@ -327,7 +327,7 @@ class Federation:
         return next(iter(signs.values()))
 
     def compute(self, step: Step, **public: Any) -> dict[str, Array]:
-        """Return what the parties compute together of a `computed` step's total.
+        """Return the results that the parties compute together from a step's total.
 
         The total stays in secret sharing among the silos' processes, at least three.
         """

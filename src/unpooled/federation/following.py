@@ -98,11 +98,11 @@ class _FollowingRunner(RoundRunner):
         """Do nothing: messages of comparisons are not the program's."""
 
     def run_step(self, call: StepCall) -> dict[str, Any]:
-        """Return what the round gave, once it has arrived."""
+        """Return the results of the round, once they have arrived."""
         return self.run_steps([call])[0]
 
     def run_steps(self, calls: Sequence[StepCall]) -> list[dict[str, Any]]:
-        """Return what the steps of a round gave, once it has arrived."""
+        """Return the results of a round's steps, once they have arrived."""
         if self.ended:
             raise Refusal("not_followed")
         opened: Sequence[OpenedRound] = self.turns.hand_over(calls)
@@ -225,7 +225,7 @@ class RunningCall:
 
 @final
 class _Run:
-    """What the thread of a program runs. It does not refer to the program itself."""
+    """The work of a program's thread. It does not refer to the program itself."""
 
     def __init__(
         self, runner: _FollowingRunner, model: Any, view: Federation, call: Call
@@ -301,7 +301,7 @@ def _known(
 def _results(
     runner: _FollowingRunner, call: StepCall, opened: OpenedRound
 ) -> dict[str, Any]:
-    """Return what a round gave, as the coordinator has it."""
+    """Return the results of a round, equal to those of the coordinator."""
     step, sizes = call.step, call.sizes(runner.parties)
     if step.computation is not None:
         return dict(step.computation.opened(opened.words, list(step.declared)))

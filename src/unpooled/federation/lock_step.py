@@ -45,7 +45,7 @@ class LockStep:
         self._memory = _Memory()
 
     def run(self, programs: Iterable[tuple[Federation, Program]]) -> list[Any]:
-        """Return what each program gives with its view.
+        """Return the result of each program with its view.
 
         Parameters
         ----------

@@ -51,6 +51,6 @@ def round_numbers(numbers: Sequence[int]) -> str:
 
 
 def _content(lines: Round) -> tuple[object, ...]:
-    """Return what a round exchanged, apart from numbers and time."""
+    """Return the arrays that a round exchanged, apart from numbers and time."""
     names = "step name shape dtype bytes visibility direction parties peers".split()
     return tuple(tuple(getattr(line, name) for name in names) for line in lines)

@@ -259,7 +259,7 @@ def _power_above(x: Float[Array, " l"]) -> Float[Array, " l"]:
 
 
 def roundest(lo: Float[Array, " l"], hi: Float[Array, " l"]) -> Float[Array, " l"]:
-    """Return of each interval [lo, hi) a number with the fewest decimal digits."""
+    """Return a number of each interval [lo, hi) with the fewest decimal digits."""
     largest = np.maximum(np.maximum(np.abs(lo), np.abs(hi)), 1e-290)
     top = np.ceil(np.log10(largest))
     found, open_ = np.where((lo <= 0) & (hi > 0), 0.0, lo), (lo > 0) | (hi <= 0)
@@ -369,7 +369,7 @@ def parted(counts: Float[Array, "l m"], least: int) -> Bool[Array, "l k"]:
 def lerp(
     low: Float[Array, "..."], high: Float[Array, "..."], share: Float[Array, "..."]
 ) -> Float[Array, "..."]:
-    """Return what lies between two values, rounded as NumPy's quantiles are."""
+    """Interpolate between two values, with the rounding of NumPy's quantiles."""
     difference = high - low
     near = low + difference * share
     return np.where(share >= 0.5, high - difference * (1.0 - share), near)

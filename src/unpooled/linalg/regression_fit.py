@@ -85,7 +85,7 @@ def importance(
     P: Float[Array, "p k"],
     Q: Float[Array, "q k"],
 ) -> Importance:
-    """Return what components explain, and which columns they owe it to.
+    """Return the shares that components explain, and the importance of the columns.
 
     Parameters
     ----------

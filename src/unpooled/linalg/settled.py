@@ -204,7 +204,7 @@ def is_orthonormal(V: Float[Array, "p k"]) -> bool:
 
 
 def eigenpairs_of(A: Float[Array, "p p"]) -> Accept:
-    """Return what accepts "values" and "vectors" as leading eigenpairs of A.
+    """Return the check of "values" and "vectors" as leading eigenpairs of A.
 
     There may be fewer vectors than values.
     """
@@ -225,7 +225,7 @@ def eigenpairs_of(A: Float[Array, "p p"]) -> Accept:
 
 
 def singular_pairs_of(S: Float[Array, "p q"], unit: float) -> Accept:
-    """Return what accepts "values", "left" and "right" as singular triplets of S.
+    """Return the check of "values", "left" and "right" as singular triplets of S.
 
     There may be fewer vectors than values.
 
@@ -254,7 +254,7 @@ def singular_pairs_of(S: Float[Array, "p q"], unit: float) -> Accept:
 
 
 def pencil_pairs_of(A: Float[Array, "p p"], B: Float[Array, "p p"]) -> Accept:
-    """Return what accepts "values" and "vectors" with ``A V = B V Λ``, ``VᵀBV = I``.
+    """Return the check of "values" and "vectors" for ``A V = B V Λ``, ``VᵀBV = I``.
 
     Columns of zeros, beyond the dimension of the problem, are accepted where this
     machine has them too.

@@ -24,7 +24,7 @@ _before: list[int] = []
 
 
 def threads() -> int:
-    """Return how many threads BLAS may use where it is not kept to one."""
+    """Return the number of threads of BLAS outside of `one_thread`."""
     if before := _before[:1]:
         return before[0]
     return min((used["num_threads"] for used in _blas().info()), default=1)
@@ -50,7 +50,7 @@ def one_thread() -> Iterator[None]:
 def by_runs(
     work: Callable[[slice], Result], n: int, multiplications: int
 ) -> list[Result]:
-    """Return what some work gives for runs of rows, each in a thread of its own.
+    """Return the results of a function for runs of rows, each in a thread of its own.
 
     Parameters
     ----------

@@ -163,7 +163,7 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
         return hasattr(cls, "transform") and partition in cls._gives_views
 
     def needs(self, partition: str, y: Any = None) -> Needs:
-        """Return what the model needs of the cells of its columns, for plans.
+        """Return the model's requirements on the cells of its columns, for plans.
 
         Parameters
         ----------
@@ -350,7 +350,7 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
         return {}
 
     def _citation(self) -> Citation:
-        """Return what was done, for a paper: a sentence, and the works to cite."""
+        """Return a sentence on the method for a paper, and the works to cite."""
         return plain_citation(self)
 
     def _measure(
@@ -605,7 +605,7 @@ def check_all_rows(federation: Federation, why: str) -> None:
 def disclosed_columns(
     federation: Federation, step: Step, **asked: Any
 ) -> dict[str, Any]:
-    """Return what the silos of a column partition disclose, one array for all columns.
+    """Return the silos' disclosed values on a column partition, as one array.
 
     Parameters
     ----------

@@ -85,7 +85,7 @@ class Program(Protocol):
         ...
 
     def outcome(self) -> Outcome | None:
-        """Return what the call gave; None where it gave no model."""
+        """Return the model of the call; None where it gave none."""
         ...
 
     def close(self) -> None:
@@ -105,7 +105,7 @@ class Follow(Protocol):
         ...
 
     def text(self, text: str) -> "StudyText":
-        """Return what an announced text allows."""
+        """Return the calls that an announced text allows."""
         ...
 
 
@@ -493,7 +493,7 @@ class Following:
             raise Refusal("not_announced")
 
     def _known(self) -> list[Mapping[str, Any]]:
-        """Return what calls gave, but of studies that a person had forgotten since."""
+        """Return the results of calls, except in studies that were forgotten since."""
         return [
             note
             for note in self._audit_log.notes(FOLLOWED)

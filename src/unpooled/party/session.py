@@ -65,7 +65,7 @@ from unpooled.secure.sums.total_check import check_sums, check_total, seal_sums
 @final
 @dataclass(frozen=True, eq=False)
 class Released:
-    """What a step gives: all of it is written down before any of it is sent.
+    """The results of a step, which are all logged before any is sent.
 
     Attributes
     ----------
@@ -262,7 +262,7 @@ class Session:
     def conceal_counted(
         self, request: Request, counts: Float[Array, " l"]
     ) -> tuple[dict[str, Array], dict[str, Any], Lines]:
-        """Return what the silo counted of its blocks, as it may leave.
+        """Return the silo's counts of its blocks, masked as they may leave.
 
         Returns
         -------
@@ -290,7 +290,7 @@ class Session:
     def open_counted(
         self, arrays: Mapping[str, Array], sealed: Mapping[str, bytes]
     ) -> tuple[str, Float[Array, " l"]]:
-        """Return what was counted of blocks, and its total, once for each count."""
+        """Return the name of a count of blocks and its total, once for each count."""
         if (counted := self._counted) is None:
             raise Refusal("out_of_order")
         (step, asked), self._counted = counted, None
@@ -480,7 +480,7 @@ class Session:
         return checks
 
     def followed_by(self) -> dict[str, Any]:
-        """Return what a program needs to know of the session."""
+        """Return the facts about the session that a program needs."""
         return {
             "parties": self.parties,
             "protection": self.protection,

@@ -158,7 +158,7 @@ def totals_of(found: Mapping[str, Any]) -> dict[str, Any]:
 @final
 @dataclass(frozen=True)
 class Public:
-    """What a step declares about one public argument that is an array.
+    """The declaration of one public argument that is an array.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What each silo receives so that it can follow a study's program by itself.
+"""Messages to each silo from which it can follow a study's program by itself.
 
     first request of a session   the call: which method, of which model, on which view
     every request                what the round before gave: the words of its totals,
@@ -117,7 +117,7 @@ def arrays_after(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
 class OpenedRound:
-    """What one round gave, and what the coordinator computed after it.
+    """Results of one round, and of the coordinator's decompositions after it.
 
     Attributes
     ----------

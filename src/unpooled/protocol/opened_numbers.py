@@ -30,7 +30,7 @@ _BITS = 64
 @final
 @dataclass(frozen=True)
 class Opened:
-    """What one round opens.
+    """The numbers that one round opens.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ def opened_by(
     parties: Sequence[str],
     parts: Mapping[str, Array],
 ) -> Opened:
-    """Return what a round opens.
+    """Return the numbers that a round opens.
 
     Parameters
     ----------

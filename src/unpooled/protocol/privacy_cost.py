@@ -1,4 +1,4 @@
-"""What private releases cost: one request's ρ, and those of a whole study together.
+"""Cost of private releases: the ρ of one request, and of a whole study together.
 
     request ── step's declaration, (ε, δ), share ──> ρ     in the silo, beforehand
     ledger  ── ρ of every line ─────────────────────> ε     over all steps of a study
@@ -89,7 +89,7 @@ class Spent:
 
 
 def spent(lines: Iterable[Release]) -> Spent | None:
-    """Return what the private releases among ledger lines cost together, if any."""
+    """Return the cost of the private releases among ledger lines, if there are any."""
     left = [line for line in lines if line.direction == "out"]
     private = [line for line in left if line.rho > 0.0]
     if not private:

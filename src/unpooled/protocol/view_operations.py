@@ -22,7 +22,7 @@ from unpooled.protocol.shared_blocks import MOST_BLOCKS
 
 
 class _Operation(ABC):
-    """What all operations have."""
+    """The methods that all operations have."""
 
     @abstractmethod
     def as_json(self) -> dict[str, Any]:

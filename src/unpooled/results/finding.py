@@ -28,7 +28,7 @@ class Finding:
 
     @classmethod
     def of(cls, what: str, look: Callable[[], str]) -> "Finding":
-        """Return what a check finds; the text of its error where it raises one."""
+        """Return the finding of a check; the text of its error where it raises one."""
         try:
             return cls(what, look())
         except (UnpooledError, OSError, UnicodeError) as problem:

@@ -58,7 +58,7 @@ def fitted_attributes(fitted: Mapping[str, Any]) -> list[Exhibit]:
 def kept_in_silos(
     disclosable: Sequence[str], *, in_files: bool, part: bool = False
 ) -> Exhibit:
-    """Return what stands in the place of results that no silo disclosed.
+    """Return the exhibit in place of results that no silo disclosed.
 
     Parameters
     ----------

@@ -281,7 +281,7 @@ def epsilon_of(rho: float, delta: float) -> float:
 
 
 def _delta_of(epsilon: float, rho: float) -> float:
-    """Return δ at ε of a Gaussian mechanism, no less than it is.
+    """Return an upper bound of the δ at ε of a Gaussian mechanism.
 
     ``Φ(a) - exp(ε) Φ(-b) = φ(a) (M(-a) - M(b))`` with Mills's ratio M, where neither
     term overflows.

@@ -322,7 +322,7 @@ def _layout_known_to(party: Party, parties: tuple[str, ...]) -> Layout:
 def _refusals(
     party: Party, dry: DryRun, layout: Layout
 ) -> list[tuple[tuple[str, str, str], tuple[str, ...]]]:
-    """Return what the party would refuse, each once, with the columns it names."""
+    """Return the party's refusals, each once, with the columns that it names."""
     refusals = dict[tuple[tuple[str, str, str], tuple[str, ...]], None]()
     earlier = list[tuple[str, ...]]()
     counted = PlannedNumbers(dry, party.table.columns)

@@ -1,4 +1,4 @@
-"""What the ranges that a study declares for its silos tell of differences between them.
+"""Differences between silos that the ranges declared in a study reveal.
 
 [parties.a]  plausible = { Height = [100, 230] }
 [parties.b]  plausible = { Height = [1.0, 2.3] }    the plan: run Heterogeneity

@@ -65,7 +65,7 @@ def _shown(name: str) -> tuple[str, int]:
 
 
 def _meaning(name: str, classes: Sequence[Any]) -> str:
-    """Return what a score is, and of which class, for people who have not met it."""
+    """Return the explanation of a score, and the class that it is about."""
     score, of_class = parted(name)
     second = str(classes[1]) if len(classes) > 1 else "second"
     text = _MEANINGS.get(score, "").format(repr(of_class or second))

@@ -65,7 +65,7 @@ class ModelUpdate(BaseEstimator):
         return self.model_.transform(X)
 
     def gives_rows(self, partition: str) -> bool:
-        """Return what the model does; see `FederatedEstimator.gives_rows`."""
+        """Whether the model gives rows; see `FederatedEstimator.gives_rows`."""
         return self.model.gives_rows(partition)
 
 

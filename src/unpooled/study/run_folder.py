@@ -290,7 +290,7 @@ class RunFolder:
             ) from wrong
 
     def memory(self, party: str) -> LoggedStudy:
-        """Return what a simulated silo remembered after the last finished step."""
+        """Return the memory of a simulated silo after the last finished step."""
         path = self.path / "silos" / f"{party}.json"
         if not self.state.finished:
             return LoggedStudy()

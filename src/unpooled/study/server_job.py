@@ -174,7 +174,7 @@ def _carry_out(
 @final
 @dataclass(frozen=True)
 class _Announced:
-    """What the silos answered when the study was announced; as in `Plan`."""
+    """The silos' answers to the announcement of the study; as in `Plan`."""
 
     libraries: Mapping[str, str]
     undecided: Mapping[str, str]

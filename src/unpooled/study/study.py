@@ -59,7 +59,7 @@ class Study(StudyFile):
         return unfitted_pipeline(self.steps, self.partition)
 
     def plan(self, *, kit: str | Path | None = None) -> Plan:
-        """Return what a run would exchange, and which silos would refuse.
+        """Return the plan of a run: its exchanges, and the silos' refusals.
 
         Nothing is computed from rows, and nothing leaves a silo.
 

@@ -314,7 +314,7 @@ class StudyFile:
 
 
 def partition_of(head: Section) -> str:
-    """Return what differs between silos, of the table [study]."""
+    """Return the partition that the table [study] declares."""
     return head.text("partition", choices=("rows", "columns")) or "rows"
 
 

@@ -1,4 +1,4 @@
-"""What a coordinator's kit remembers of the studies that were run with it.
+"""The record in a coordinator's kit of the studies that were run with it.
 
     KIT/studies/<name>.json    text's digest, last job, how it ended, folder of the run
 

@@ -192,7 +192,7 @@ def open_source(
 def value_labels(
     source: str, encoding: str | None = None, rename: Mapping[str, str] | None = None
 ) -> dict[str, dict[str, str]]:
-    """Return what a file of SPSS, SAS or Stata says that its codes mean.
+    """Return the labels of codes in a file of SPSS, SAS or Stata.
 
     Parameters
     ----------

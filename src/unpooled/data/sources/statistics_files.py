@@ -46,7 +46,7 @@ class StatisticsReader(CellReader):
         return list(self._read(metadataonly=True)[1].column_names)
 
     def value_labels(self) -> dict[str, dict[str, str]]:
-        """Return what the file says that codes mean: by column, by code."""
+        """Return the file's labels of codes, by column and code."""
         found = self._read(metadataonly=True)[1].variable_value_labels
         return {
             name: {_code(code): str(label) for code, label in labels.items()}

@@ -92,7 +92,7 @@ class Reader(abc.ABC):
         """Read these columns, and no others, as tables of any number of rows."""
 
     def hint(self) -> str:
-        """Return what may be wrong with a source that does not fit, as a sentence."""
+        """Return a sentence about why a source may not fit."""
         return ""
 
 

@@ -27,7 +27,7 @@ _JOB = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 @final
 @dataclass(frozen=True)
 class Pruned:
-    """What was deleted: the number of folders, and their bytes; and what could not be.
+    """Folders that were deleted, by number and bytes, and those that could not be.
 
     Attributes
     ----------

@@ -69,7 +69,7 @@ class JobGuard(AppValidator):
 
 
 def foreign_part(app: Path) -> str:
-    """Return what in a job's folder is no part of a study's job; empty if nothing."""
+    """Return how a job differs from a study's job, in words; empty if it does not."""
     config = app / "config" / SILO_CONFIG
     for path in app.rglob("*"):
         known = path == config or path.name in _SIGNATURES

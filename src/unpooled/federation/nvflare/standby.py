@@ -280,7 +280,7 @@ class JobProcess(JobHandleSpec):
         self._over.wait()
 
     def has_begun(self, pid: int) -> None:
-        """Note its number."""
+        """Note the number of the process, and end it if it is no longer wanted."""
         with self._lock:
             self.pid = pid
         if self._unwanted:

@@ -493,7 +493,7 @@ def plan(
     n_rows: int | None = None,
     update: bool = False,
 ) -> Plan:
-    """Return what fitting a model would exchange, without exchanging it.
+    """Return the exchanges that fitting a model would make, without making them.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ _SECONDS_PER_BYTE = 2.5e-7
 @final
 @dataclass(frozen=True)
 class Refused:
-    """What silos would refuse by one rule.
+    """Steps that silos would refuse by one rule.
 
     Attributes
     ----------
@@ -179,7 +179,7 @@ class Plan:
 
     @property
     def privacy(self) -> Spent | None:
-        """What the releases with noise cost together; None where there are none."""
+        """Cost of all releases with noise together; None where there are none."""
         return spent(self.releases)
 
     @property

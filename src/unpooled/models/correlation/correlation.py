@@ -257,7 +257,7 @@ class Correlation(FederatedEstimator):
     confidence_level: Any = 0.95
 
     def needs(self, partition: str, y: Any = None) -> Needs:
-        """Return what the model needs of the cells of its columns, for plans."""
+        """Return the model's requirements on the cells of its columns, for plans."""
         # Which rows are complete in all silos' columns nobody knows.
         return Needs(complete=partition == "columns")
 

@@ -133,7 +133,7 @@ class FAMD(MultipleFactors):
     _kept_by_silos = (*MultipleFactors._kept_by_silos, "correlations_")
 
     def needs(self, partition: str, y: Any = None) -> Needs:
-        """Return what the model needs of the cells of its columns, for plans."""
+        """Return the model's requirements on the cells of its columns, for plans."""
         # Cells of categories may be missing, and `_missing` lets such rows pass.
         return Needs(complete=True)
 

@@ -193,7 +193,7 @@ class MultipleFactors(
     def _shown(
         self, federation: Federation
     ) -> tuple[dict[str, Float[Array, "p k"]], Bool[Array, " p"]]:
-        """Return what silos show of their columns, and which are indicators."""
+        """Return silos' disclosed values of columns, and which are indicators."""
         shown = correspondence_columns.shown_by_parties(
             self._encoded(federation), self.eigenvalues_
         )

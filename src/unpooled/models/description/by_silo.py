@@ -407,7 +407,7 @@ def tables_of_silos(
     places: Bool[Array, "s v"],
     units: Float[Array, " p"] | None = None,
 ) -> Mapping[str, Mapping[str, Array]]:
-    """Return what each silo shows of its own rows; six rounds, two without an array.
+    """Return each silo's table of its own rows; six rounds, two without an array.
 
     Parameters
     ----------

@@ -76,7 +76,7 @@ _FOUND = {
 @final
 @dataclass(frozen=True, eq=False)
 class _Found:
-    """What all silos find of each other's small counts: `_FOUND`.
+    """The flags of small counts that all silos find of each other: `_FOUND`.
 
     Attributes
     ----------
@@ -227,7 +227,7 @@ def class_tables_of_silos(
     by_class: Mapping[str, Any],
     places: Bool[Array, "s v"],
 ) -> Mapping[str, Mapping[str, Array]]:
-    """Return what each silo shows of its classes; five rounds, two without an array.
+    """Return each silo's tables of its classes; five rounds, two without an array.
 
     Parameters
     ----------

@@ -853,7 +853,7 @@ class Describe(FederatedEstimator):
         by_class: Mapping[str, Any],
         places: Bool[Array, "s v"],
     ) -> None:
-        """Set what each silo shows of its classes, and what follows for all of them."""
+        """Set the silos' tables of their classes, and those of all silos."""
         shown_of = by_silo_and_class.class_tables_of_silos(
             federation, table, by_class, places
         )

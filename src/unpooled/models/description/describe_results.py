@@ -318,7 +318,7 @@ def _without_zeros(x: float, error: float) -> str:
 
 
 def _others(model: "Describe", place: int) -> list[bool]:
-    """Return of each category whether to show it: others only where there are any."""
+    """Whether to show each category; "other" is shown only where rows are in it."""
     codes = model.category_codes_[place].tolist()
     first = codes.index(-1)
     counts = model.category_counts_[:, place, first]
@@ -327,7 +327,7 @@ def _others(model: "Describe", place: int) -> list[bool]:
 
 
 def _label(model: "Describe", place: int, k: int) -> str | int:
-    """Return what a category is called; what is in no other one is "other"."""
+    """Return the name of a category; "other" for values in none of them."""
     names = model.categories_[place]
     return names[k] if k < len(names) else "other"
 

@@ -282,7 +282,7 @@ def keep_class_tables(
 def gathered_class_tables(
     federation: Federation, n_groups: int, *, kept_of: str, fewest: int
 ) -> tuple[dict[str, Array], list[int]]:
-    """Return what the silos show of their own columns by class; two rounds.
+    """Return the silos' tables of their own columns by class; two rounds.
 
     Returns
     -------
@@ -434,7 +434,7 @@ def _shown(
     totals: TableTotals,
     limits: _Limits,
 ) -> dict[str, Array]:
-    """Return what the silo may show, -1 for what is withheld."""
+    """Return the silo's table with -1 for withheld entries."""
     table = ShownTable.of(totals)
     mean, variance = table.moments(totals, limits.least)
     g, p = totals.count.shape

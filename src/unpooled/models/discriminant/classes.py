@@ -76,7 +76,7 @@ def local_names(y: Shaped[Array, " n"], *, salts: Int[Array, " c"]) -> dict[str,
 def names_if_held(
     y: Shaped[Array, " n"] | None, salts: Int[Array, " c"]
 ) -> dict[str, Any]:
-    """Return what `local_names` does; zeros in a silo without the label."""
+    """Return the result of `local_names`; zeros in a silo without the label."""
     if y is None:
         return {"cells": np.zeros((len(salts), 1 + _WORDS))}
     return local_names(y, salts=salts)
@@ -321,7 +321,7 @@ def words_of(value: Any) -> list[int]:
 
 
 def _name(value: Any) -> tuple[int, ...]:
-    """Return `words_of` a label; of one that is too long, what is no class's name."""
+    """Return `words_of` a label; empty for one that is too long to name a class."""
     try:
         return tuple(words_of(value))
     except DataError:

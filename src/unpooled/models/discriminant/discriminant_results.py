@@ -480,7 +480,7 @@ def _class_means(
 def _one_shot(
     model: "LinearDiscriminantAnalysis", columns: Sequence[str]
 ) -> list[Exhibit]:
-    """Return what a one-shot algorithm finds: directions, and classes' sizes."""
+    """Return the results of a one-shot algorithm: directions, and sizes of classes."""
     exhibits = []
     if (sizes := vars(model).get("class_count_")) is not None:
         table = ResultTable.of(

@@ -1,4 +1,4 @@
-"""Results of factor analysis: loadings, what is each column's own, correlations."""
+"""Results of factor analysis: loadings, unique variances, correlations of factors."""
 
 from collections.abc import Sequence
 from functools import partial

@@ -869,7 +869,7 @@ def added_confusions(several: Sequence[Confusion]) -> Confusion:
 
 
 def confusion(y_true: Any, y_pred: Any) -> Confusion:
-    """Return what `confusion_matrix` opens, with the names of the classes."""
+    """Return the totals that `confusion_matrix` opens, with the classes' names."""
     nothing = {"labels": None, "normalize": None}
     return _counted("confusion_matrix", y_true, y_pred, nothing)
 

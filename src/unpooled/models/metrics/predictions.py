@@ -70,7 +70,7 @@ def predicted_apart(model: Any, view: Federation) -> Federation:
 
 
 def predictions_of(model: Any, rows: Federation) -> Any:
-    """Return what a model predicts, for a score: never numbers of single people.
+    """Return a model's predictions for a score; they stay with the silos.
 
     Parameters
     ----------

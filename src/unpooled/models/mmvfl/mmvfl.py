@@ -537,7 +537,7 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
         return float(totals["hits"]) / max(float(totals["judged"]), 1.0)
 
     def _judged(self, view: Federation) -> dict[str, Any]:
-        """Return what the silos compare labels with: scores that they alone open."""
+        """Return the scores that the silos compare labels with, and alone open."""
         words = self._class_words()
         scores = view.sum(
             local_scores, to="parties", kept_of=self.kept_, classes=words

@@ -316,7 +316,7 @@ _CONFUSION = "confusion"
 
 
 def _details(scores: Iterable[str]) -> dict[str, Callable[..., Any]]:
-    """Return what can be had from the totals that scores open, by name."""
+    """Return, by name, further results from the totals that scores open."""
     found: dict[str, Callable[..., Any]] = {
         name: COLUMN_SCORERS[name] for name in scores if name in COLUMN_SCORERS
     }

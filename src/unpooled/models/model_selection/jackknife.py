@@ -118,7 +118,7 @@ class Jackknife:
         return str(self.summary())
 
     def as_json(self) -> dict[str, Any]:
-        """Return what a run's folder keeps: all but the model and the replicates."""
+        """Return the fields for a run's folder: all but model and replicates."""
         named = ("estimates", "standard_errors", "bias", "of_fit")
         return {
             "columns": self.columns,

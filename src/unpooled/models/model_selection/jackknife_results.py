@@ -93,7 +93,7 @@ def _table(found: "Jackknife", name: str) -> ResultTable:
 
 
 def _axes(found: "Jackknife", name: str) -> list[tuple[Column, Sequence[str]]]:
-    """Return what each axis of an attribute counts, and the names along it."""
+    """Return the items along each axis of an attribute, and their names."""
     counted, word = _COUNTED.get(name, (None, "Number"))
     axes: list[tuple[Column, Sequence[str]]] = []
     for axis, size in enumerate(found.estimates[name].shape):

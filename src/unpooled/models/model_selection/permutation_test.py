@@ -332,7 +332,7 @@ def found_eigenvalues(
 
 
 def _compared(values: Float[Array, "b k"], leads: bool) -> dict[str, Any]:
-    """Return how the first statistics stand among the others; 0 for other silos."""
+    """Compare the first statistics with the others; zeros except at the first silo."""
     observed, others = values[0], values[1:]
     reached = others >= observed * (1 - _TIE)
     found = {
@@ -511,7 +511,7 @@ class PermutationTest(FederatedEstimator):
 
 
 def judged(found: Mapping[str, Any], B: int) -> dict[str, Array]:
-    """Return what B permutations say of statistics, p-values included.
+    """Return the results of B permutations for statistics, with p-values.
 
     Parameters
     ----------

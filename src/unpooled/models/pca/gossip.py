@@ -397,7 +397,7 @@ def middle(graph: Graph) -> tuple[str, int]:
 def disclosed_spectrum(
     federation: Federation, *, kept_of: str, N: int, k: int
 ) -> Spectrum:
-    """Return what the silos kept of the model, which every one must allow."""
+    """Return the silos' kept results of the model, which every silo must allow."""
     parts = federation.collect(gossip_shown, kept_of=kept_of, wanted=k)
     by_silo = [parts[party] for party in federation.parties]
     variance = by_silo[0]["variance"]

@@ -87,7 +87,7 @@ def pca_exhibits(model: "PCA", columns: Sequence[str]) -> list[Exhibit]:
 
 
 def _between_neighbours(model: "PCA") -> Exhibit:
-    """Return what is known of a fit by "gossip", whose results the silos keep."""
+    """Return the exhibits of a fit by "gossip", whose results the silos keep."""
     text = (
         f"{counted(model.n_components_, 'component')} of "
         f"{counted(model.n_samples_, 'row')}, computed by averages "

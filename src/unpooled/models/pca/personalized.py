@@ -510,7 +510,7 @@ def _polar_of(W: Float[Array, "p k"]) -> Float[Array, "p k"]:
 
 
 def _outside(U: Float[Array, "p k"], W: Float[Array, "p k"]) -> Float[Array, "p k"]:
-    """Return what of W lies outside the span of U, where all ends go on with it."""
+    """Return the part of W outside the span of U, with the same bits at all ends."""
     size = float(np.abs(W).max(initial=0.0)) * len(W)
 
     def accept(found: Any, own: Any) -> bool:

@@ -383,7 +383,7 @@ class _Pass:
         return _edge_beside(self.edge, self.along)
 
     def variances(self, deviation: Float[Array, " p"]) -> Float[Array, "p p"]:
-        """Return those of the noise along pairs of axes that M divides."""
+        """Return the variances of the noise along pairs of axes that M divides."""
         p = len(deviation)
         return self.edge**2 / (4.0 * p) * np.outer(deviation, deviation) ** 2
 
@@ -479,7 +479,7 @@ class _Spread:
         return float(self.variances[-1, -1])
 
     def along(self, V: Float[Array, "p k"]) -> Float[Array, " k"]:
-        """Return the deviation of the noise along each column, over the smallest."""
+        """Return the noise's standard deviation by column, over the smallest."""
         shares = (self.axes.T @ V) ** 2
         variances = np.sum(shares * (self.variances @ shares), axis=0)
         return np.sqrt(variances / self.smallest)
@@ -495,7 +495,7 @@ class _Spread:
 def _shortening(
     variance: Float[Array, " p"], edge: float, k: int
 ) -> tuple[Float[Array, " p"], float]:
-    """Return what M divides each axis by, and the mean square length that remains.
+    """Return the divisors of M along the axes, and the mean square length that remains.
 
     Parameters
     ----------

@@ -394,7 +394,7 @@ def variance_bounds(
 
 
 def largest_of_block(width: int, deviation: float) -> float:
-    """Return what noise of a block adds to a variance at most, with probability 0.975.
+    """Bound the noise of a block in a variance, with probability 0.975.
 
     Parameters
     ----------
@@ -407,7 +407,7 @@ def largest_of_block(width: int, deviation: float) -> float:
 
 
 def largest_of_products(B: Float[Array, "p l"], deviation: float) -> float:
-    """Return what noise of products of rows M x adds at most, with probability 0.975.
+    """Bound the noise of products of rows M x in a variance, with probability 0.975.
 
     Parameters
     ----------

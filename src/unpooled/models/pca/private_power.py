@@ -203,7 +203,7 @@ def _shrunk_shift(location: Location) -> tuple[Float[Array, " p"], float]:
 def _noise_of_products(
     federation: Federation, clipping: Clipping, width: int, n_rounds: int
 ) -> float:
-    """Return the deviation of a product's noise, for rows and scores of norm 1."""
+    """Return a product's noise (standard deviation), for rows and scores of norm 1."""
     share = (1.0 - LOCATION) / n_rounds
     step, rho = local_private_products, clipping.rho * share
     deviation = deviation_of(step, "products", rho, federation)

@@ -291,7 +291,7 @@ class Eigenpairs:
 
     @classmethod
     def of(cls, spectrum: Spectrum) -> "Eigenpairs":
-        """Return those of a fit that formed the scatter."""
+        """Return the standard errors of a fit that formed the scatter."""
         assert spectrum.mean is not None
         assert spectrum.axes is not None
         axes = spectrum.axes
@@ -312,7 +312,7 @@ class Eigenpairs:
 
     @property
     def are_of_correlations(self) -> bool:
-        """Whether the columns were standardised by their own mean and deviation."""
+        """Whether the columns were standardised, by a scaler of the same rows."""
         varying = self.column_variances > 0.0
         # StandardScaler divides by the deviation with denominator N.
         unit = self.N / (self.N - 1)

@@ -321,7 +321,7 @@ def _is_name(words: Words) -> bool:
 
 
 def _places(words: Sequence[int], n_cells: int, number: int) -> list[int]:
-    """Return a name's cells: one in each third, so that they are never the same."""
+    """Return the cells of a name: one in each third of the table, so all differ."""
     name, third = as_bytes(words), n_cells // _PLACES
     third = n_cells // _PLACES
     return [

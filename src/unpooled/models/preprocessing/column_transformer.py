@@ -271,7 +271,7 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
         return np.flatnonzero(self.sizes_[:, :-1].any(axis=0)).tolist()
 
     def _fitted_part(self, number: int) -> Any:
-        """Return what one of `transformers` became, by its place from 0."""
+        """Return the fitted form of one of `transformers`, by its place from 0."""
         numbers = self._numbers()
         if number not in numbers:
             raise DataError(
@@ -328,7 +328,7 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
         return [one for j, one in enumerate(every) if self.sizes_[:, j].any()]
 
     def _operation(self) -> Parts:
-        """Return what puts the columns of each silo into parts."""
+        """Return the operation that puts the columns of each silo into parts."""
         choices = tuple(choice for _, choice in self._read())
         return Parts(choices, self.remainder == _PASS)
 

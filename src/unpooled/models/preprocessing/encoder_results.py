@@ -75,7 +75,7 @@ def encoder_exhibits(
 def own_encoder_exhibits(
     made: Int[Array, " p"], columns: Sequence[str], what: str
 ) -> list[Exhibit]:
-    """Return what is known of an encoder of silos' own columns.
+    """Return the exhibits of an encoder of silos' own columns.
 
     Parameters
     ----------
@@ -105,5 +105,5 @@ def _label(group: CategoryGroups, label: str | None) -> str:
 
 
 def shown_label(label: str | None) -> str:
-    """Return what a table calls a group of categories."""
+    """Return the label of a group of categories in a table."""
     return MISSING if label is None else label or RARE

@@ -204,7 +204,7 @@ def own_imputed_modes(cells: Float[Array, "n p"], kept: Any) -> Float[Array, "n 
 def own_constants(
     columns: Sequence[str], coded: Sequence[str], *, value: float, name: str
 ) -> dict[str, Any]:
-    """Return what the study fills own columns with: a number, or a name in texts."""
+    """Return the study's filling of own columns: a number, or a name in texts."""
     of_text = np.isin(columns, coded)
     return {"statistics": np.where(of_text, category_code(name), value)}
 
@@ -583,7 +583,7 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
             )
 
     def _fillings(self) -> tuple[float, str]:
-        """Return what fills columns of numbers, and of categories, as far as it can."""
+        """Return the fillings of columns of numbers, and of categories."""
         name = _NO_NAME if self.fill_value is None else category_name(self.fill_value)
         return 0.0 if isinstance(self.fill_value, str) else self._constant(), str(name)
 

@@ -286,7 +286,7 @@ def _numbers(one: CategoryGroups, drop: Any, numbered: bool) -> Float[Array, " g
 
 
 def _none(numbered: bool) -> float:
-    """Return what stands for no number."""
+    """Return the mark for "no number"."""
     return -1.0 if numbered else 0.0
 
 

@@ -375,7 +375,7 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
             self._set_skewness(federation, columns, mean, variance)
 
     def _takes_long(self, federation: Federation, seconds: float) -> str:
-        """Return what to say before a fit that compares in secret."""
+        """Return a notice that a fit with comparisons in secret takes long."""
         if self.comparison != "mpc":
             return ""
         columns = f"{federation.n_features} column{'s' * (federation.n_features > 1)}"

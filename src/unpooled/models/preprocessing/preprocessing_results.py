@@ -141,7 +141,7 @@ def imputer_exhibits(
 
 
 def filling_name(strategy: str) -> str:
-    """Return what a strategy fills with, in words."""
+    """Return the name of a strategy's filling, in words."""
     return {"most_frequent": "most frequent value"}.get(strategy, strategy)
 
 
@@ -402,7 +402,7 @@ def _squares(
 
 
 def _deviation(squares: Float[Array, " p"], count: Array) -> Float[Array, " p"]:
-    """Return standard deviations with denominator n, as a scaler's; NaN of no cell."""
+    """Return standard deviations with denominator n; NaN for columns without a cell."""
     undefined = np.full(len(count), np.nan)
     return np.sqrt(np.divide(squares, count, out=undefined, where=count > 0))
 

@@ -246,7 +246,7 @@ class RobustScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
             self.scale_ = scale / self._unit(low, high)
 
     def _unit(self, low: float, high: float) -> float:
-        """Return what ranges are divided by."""
+        """Return the divisor of ranges."""
         if not self.unit_variance:
             return 1.0
         normal = scipy.stats.norm.ppf([low, high])

@@ -355,7 +355,7 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
         return self._taught(twin)
 
     def _mean_and_scale(self) -> tuple[Float[Array, " p"], Float[Array, " p"]]:
-        """Return what is subtracted and divided by; zeros and ones if neither is."""
+        """Return the mean to subtract and the scale; zeros and ones if unused."""
         p = self.n_features_in_
         mean = self.mean_ if self.with_mean and self.mean_ is not None else np.zeros(p)
         return mean, np.ones(p) if self.scale_ is None else self.scale_

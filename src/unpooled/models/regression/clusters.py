@@ -108,7 +108,7 @@ def cluster_products(
 
 
 def _check_sizes(sizes: Int[Array, " g"]) -> None:
-    """Refuse few clusters, and few rows that other groupings would have elsewhere."""
+    """Refuse few clusters, and groupings of which another would move few rows."""
     n, g = int(sizes.sum()), len(sizes)
     if g < FEWEST:
         raise DataError(

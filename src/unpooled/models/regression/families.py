@@ -323,7 +323,7 @@ def ratio(a: Float[Array, " n"], b: Float[Array, " n"]) -> Float[Array, " n"]:
 
 
 def _saturated(family: str, y: Float[Array, " n"]) -> float:
-    """Return what a log-likelihood needs of the responses beside the deviance.
+    """Return the responses' term of a log-likelihood, beside the deviance.
 
     Poisson: the log-likelihood of means equal to the responses. Gamma: the sum of the
     responses' logarithms. Others need nothing.

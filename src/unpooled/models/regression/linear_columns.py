@@ -423,7 +423,7 @@ def own_score(
 @final
 @dataclass(frozen=True)
 class OpenedTotals:
-    """What the coordinator learns of a fit; the silos keep the coefficients.
+    """Totals of a fit that the coordinator opens; the silos keep the coefficients.
 
     Attributes
     ----------

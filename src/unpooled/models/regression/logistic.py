@@ -667,7 +667,7 @@ class LogisticRegression(newton.Searched, Inference, LinearClassifier):
 
 
 def _contrasts(k: int) -> Float[Array, "c k"]:
-    """Return what makes one function for each class of those of all but the first.
+    """Return the matrix that maps the functions of all classes but one to all.
 
     Of two classes the one is kept; of more, the mean over the classes is subtracted.
     """

@@ -122,7 +122,7 @@ class LogLikelihood:
 @final
 @dataclass(frozen=True, eq=False)
 class Maximum:
-    """Where a log-likelihood is largest.
+    """The maximum of a log-likelihood.
 
     Attributes
     ----------

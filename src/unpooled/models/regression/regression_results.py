@@ -117,7 +117,7 @@ def _compared(model: Any) -> tuple[str, ...]:
 
 
 def _of_odds(model: Any) -> str:
-    """Return what the coefficients of two classes are about; empty of a response."""
+    """Name the odds that two classes' coefficients are about; empty for a response."""
     between = " against ".join(map(repr, _compared(model)))
     return f"Of the logarithm of the odds of {between}" if between else ""
 
@@ -149,7 +149,7 @@ def _ratios(
 
 
 def _sign(model: Any) -> int:
-    """Return -1 where a model of two classes is told as of the first, else 1."""
+    """Return -1 where results of two classes are about the first one, else 1."""
     return -1 if _compared(model) and reference_class(model) == 1 else 1
 
 
@@ -198,7 +198,7 @@ def _by_class(
 
 
 def _ratio(model: Any) -> str:
-    """Return what exponentials of coefficients are; empty where they are nothing."""
+    """Name the exponentials of coefficients; empty where they have no meaning."""
     if "classes_" in vars(model):
         return "Odds ratio" if len(model.classes_) == 2 else ""
     return _RATIOS.get(getattr(model, "family", ""), "")

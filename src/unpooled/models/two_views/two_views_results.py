@@ -78,7 +78,7 @@ def pls_exhibits(model: "PartialLeastSquares", columns: Sequence[str]) -> list[E
 
 
 def _views(model: Any) -> tuple[str, str]:
-    """Return what the two views are called: where silos have one each, by the silos."""
+    """Return the names of the two views: those of the silos where each has one."""
     fitted = vars(model)
     if "x_party_" in fitted:
         return str(fitted["x_party_"]), str(fitted["y_party_"])
@@ -86,7 +86,7 @@ def _views(model: Any) -> tuple[str, str]:
 
 
 def _in_words(model: Any) -> tuple[str, str]:
-    """Return what the two views are called within a sentence."""
+    """Return the names of the two views within a sentence."""
     if _regresses(model) and "x_party_" not in vars(model):
         return "the predictors", "the responses"
     whose = "{}" if "x_party_" in vars(model) else "the {} view"
@@ -232,7 +232,7 @@ def _importance(model: Any) -> list[Exhibit]:
 
 
 def _coefficients(model: Any) -> list[Exhibit]:
-    """Return coefficients with an intercept, where nobody keeps them to themselves."""
+    """Return the exhibit of coefficients and intercept, unless silos keep these."""
     fitted = vars(model)
     if not {"coef_", "intercept_", "x_mean_", "x_std_", "y_std_"} <= set(fitted):
         return []

@@ -197,7 +197,7 @@ def _gather_history(model: Any, federation: Federation) -> None:
 
 
 def _last_directions(history: Float[Array, "l N"], k: int) -> Float[Array, "N k"]:
-    """Return what the last round of each component merged, of unit length."""
+    """Return the merged direction of each component's last round, of unit length."""
     rounds = len(history) // k
     U = history[rounds - 1 :: rounds].T
     return U / np.linalg.norm(U, axis=0)

@@ -200,7 +200,7 @@ class LoggedStudy:
         )
 
     def as_record(self) -> dict[str, Any]:
-        """Return what a simulated party needs to resume the study, as JSON values.
+        """Return the state to resume a simulated party's study, as JSON values.
 
         The steps that ran, never their results: kept arrays are in a `KeptStore`, which
         outlives the process where it has a folder. Without a folder a step that needs

@@ -122,7 +122,7 @@ def _categories(
 def _names(
     axis: str, columns: Sequence[str], length: int, table: Table
 ) -> tuple[str, Sequence[Value]]:
-    """Return what the rows of a file are, and their names."""
+    """Return the kind of a file's rows, and their names."""
     if axis == "p" and len(columns) == length:
         return "column", columns
     if axis in ROW_AXES:

@@ -694,7 +694,7 @@ def session_of(message: Message) -> tuple[str, str]:
 
 
 def _held(view: View | IdColumn) -> Mapping[str, float]:
-    """Return the numbers of the rows that are not filled by their other cells."""
+    """Return the names of the rows that are not filled from their other cells."""
     held = view.held if isinstance(view, View) else None
     return {} if held is None else held.values
 

@@ -134,7 +134,7 @@ def _n_changed(one: Table, other: Table) -> int:
 
 
 def _incomplete(table: Table, columns: list[str]) -> list[str]:
-    """Return those of some columns of which a cell is missing."""
+    """Return those of the columns that have a missing cell."""
     there = sum(observed_sums(block.X)[0] for block in table.blocks(columns))
     known = zip(columns, np.ravel(there), strict=True)
     return [column for column, n in known if n < table.n_rows]

@@ -27,7 +27,7 @@ from unpooled.protocol.step import Step
 
 @final
 class CountsFirst:
-    """What a silo counted in one fit, and how it judges sums over what was counted.
+    """Counts of a silo in one fit, by which it judges sums over the rows counted.
 
     Parameters
     ----------

@@ -149,7 +149,7 @@ class DifferencingRules:
         return self._versions.name(asked.view.table)
 
     def notes(self, asked: AskedStep) -> list[Note]:
-        """Return what the log must remember of a step, beside its round."""
+        """Return the notes about a step for the log, beside its round."""
         view = asked.view
         only_ids = not isinstance(view, View)
         notes = self._versions.notes(view.table, only_ids=only_ids)

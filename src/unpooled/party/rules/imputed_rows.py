@@ -123,7 +123,7 @@ class ImputedRows:
             raise Refusal("imputed_parts")
 
     def notes(self, step: Step, view: View) -> list[Note]:
-        """Return what is written to the log before an answer leaves."""
+        """Return the notes that the log gets before an answer leaves."""
         if self._policy.min_rows <= 1:
             return []
         others = _read_otherwise(step, view)
@@ -250,7 +250,7 @@ def _answerable(
     classes: Int[Array, " N"],
     rows: Bool[Array, " N"],
 ) -> Bool[Array, " N"]:
-    """Return the rows, out of some, whose totals a silo would release by themselves."""
+    """Return the largest part of the rows whose own totals a silo would release."""
     by_class = classes.any()
     while rows.any():
         before = rows

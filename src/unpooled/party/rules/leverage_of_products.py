@@ -124,7 +124,7 @@ class LeverageOfProducts:
         passed.add(name)
 
     def foresee(self, step: Step, view: View) -> None:
-        """Refuse what `check` refuses of some columns, whatever others there are."""
+        """Refuse columns that `check` refuses whatever the other columns are."""
         self._derived.check(view)
         self._check_lacking(step, view)
         pairs = tells_pairs(step, len(view.columns))

@@ -294,7 +294,7 @@ def tells_classes(step: Step, table: Table) -> bool:
 def _together(
     asked: Multiplied, earlier: list[Multiplied], *, everywhere: bool
 ) -> list[_Judged]:
-    """Return what each column was multiplied with, the largest sets alone.
+    """Return the columns that each column was multiplied with; the largest sets only.
 
     Parameters
     ----------

@@ -149,7 +149,7 @@ class OpenedNumbers:
 
 
 def record_of(opened: Opened, key: bytes) -> dict[str, Any]:
-    """Return what the log keeps of a round, but for its share.
+    """Return the log's record of a round, without its share.
 
     The question has the silo's own part in it, so that rows that changed make another
     one; its digest is under a key of the silo's, so that nobody can try parts out.

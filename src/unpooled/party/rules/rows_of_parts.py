@@ -122,7 +122,7 @@ class RowsOfParts:
                         raise Refusal("rows_of_parts")
 
     def _moments(self, view: View, read: View, label: str = "") -> "_BlockMoments":
-        """Return those of each block of a view, or of each class and block in it.
+        """Return the moments of each block of a view, or of each class and block in it.
 
         Parameters
         ----------

@@ -270,7 +270,7 @@ class TableVersions:
         return class_counts(_labels(table), self._key) if table.label else None
 
     def _former_change(self, table: Table, number: int) -> Change | None:
-        """Return how a version differs that an earlier library noted."""
+        """Return the change since a version that an earlier library noted."""
         place, name, _ = self._find(table)
         if (name, number) not in self._changes:
             note = self._audit_log.state().notes["version"][number]

@@ -87,7 +87,7 @@ class Cells:
 
 @final
 class UnusableCells:
-    """What a silo knows of the cells of its tables, from reading each once."""
+    """Missing and infinite cells of a silo's tables, from reading each table once."""
 
     def __init__(self) -> None:
         # By table; in it by selection of rows and column.

@@ -203,7 +203,7 @@ class SiloFile:
         return self.audit.parent / "results"
 
     def kept(self, address: str) -> KeptArrays:
-        """Return what this silo's steps kept of a fit; see `kept_of_fit`."""
+        """Return the arrays that this silo's steps kept of a fit; see `kept_of_fit`."""
         # Opening a log would make one.
         if not self.audit.exists():
             return KeptArrays(address, ())

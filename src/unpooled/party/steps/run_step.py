@@ -145,7 +145,7 @@ def _of_blocks(step: Step, view: View, label: str | None) -> Iterator[dict[str, 
 
 
 def _of_all_rows(step: Step, view: View, label: str | None) -> dict[str, Any]:
-    """Return what the step reads of all rows together."""
+    """Return the arrays that the step reads of all rows together."""
     labels: list[Array] = []
     X = np.empty((view.n_rows, len(view.columns)))
     filled = 0

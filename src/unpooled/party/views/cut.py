@@ -239,7 +239,7 @@ def _moves(
     others: Callable[[int, int], Sequence[int]],
     targets: Sequence[int],
 ) -> list[tuple[int, int]] | None:
-    """Return who changes places so that rows are in the targets, two or more in each.
+    """Return moves of rows between blocks after which each target has two or more.
 
     None where that cannot be, in the order in which the rows are tried.
     """

@@ -117,7 +117,7 @@ class _Transform:
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
-        """What it reads, of a transform by column, with what it makes of it."""
+        """Columns read and made by a transform by column, as pairs."""
         read = [self.read[place] for place in self.sources]
         return list(zip(read, self.made, strict=True))
 
@@ -417,7 +417,7 @@ class View:
 
     @property
     def derived_arguments(self) -> list[tuple[tuple[str, ...], Mapping[str, Any]]]:
-        """What each transform of source columns reads, and its arguments."""
+        """The columns read by each transform of source columns, and its arguments."""
         some = [one for one in self._derived if one.step.of_source]
         return [(one.read, one.operation.public) for one in some]
 
@@ -521,7 +521,7 @@ class View:
         return self._partition == "columns"
 
     def made_of(self, column: str) -> list[Any]:
-        """Return what a column is made of, as JSON values: scales and shifts aside."""
+        """Return a column's origin as JSON values, without scales and shifts."""
         found: list[Any] = []
         for number, one in reversed(list(enumerate(self._derived))):
             if column not in one.made:
@@ -540,7 +540,7 @@ class View:
 
     @property
     def units(self) -> list[tuple[str, list[Any]]]:
-        """What gave each column its unit, as JSON values, with the name of its source.
+        """The scaling that gave each column its unit, as JSON values, with its source.
 
         Transforms of this column alone, scales among them, and no fillings. Of a column
         that is made of several ones the source is a digest of these, and of how.
@@ -882,7 +882,7 @@ class View:
         return found
 
     def _of_nothing(self, one: _Transform) -> Float[Array, " p"]:
-        """Return what a transform makes of a row in which every cell is missing."""
+        """Return a transform's result for a row in which every cell is missing."""
         nothing = np.full((1, len(one.read)), np.nan)
         blocks = iter([Block(0, nothing, {})])
         with suppress(DataError):  # else it takes no missing cells, and fills none

@@ -286,7 +286,7 @@ def _as_phrase(key: str) -> str:
 
 
 def _meanings(lines: list[Release]) -> list[str]:
-    """Return what the arrays of these lines mean, each with its rounds."""
+    """Return the meanings of the arrays of these lines, each with its rounds."""
     pairs = sorted({(meaning(line), line.round) for line in lines})
     return [
         f"{phrase} ({rounds_label([number for _, number in group]).lower()})"

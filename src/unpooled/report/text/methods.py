@@ -33,7 +33,7 @@ class Methods:
 
 
 def methods(facts: Facts) -> Methods:
-    """Return what was done, in the past tense, model by model."""
+    """Return the methods section, in the past tense, model by model."""
     works: dict[str, int] = {}
 
     def cited(*references: str) -> str:

@@ -17,7 +17,7 @@ from unpooled.secure.sums.mask_graph import PEERS
 
 
 def could_learn(facts: Facts) -> list[str]:
-    """Return what the coordinator could learn, alone or together with silos."""
+    """Return sentences on what the coordinator could learn, alone or with silos."""
     m, N = len(facts.parties), facts.n_rows
     plain = facts.protection != "masked"
     found = [
@@ -116,7 +116,7 @@ def _all_others(m: int) -> str:
 
 
 def could_not_learn(facts: Facts) -> list[str]:
-    """Return what nobody could learn, as far as that holds for this study."""
+    """Return sentences on what nobody could learn, as they hold for this study."""
     m, found = len(facts.parties), []
     if only_large_totals(facts):
         found.append("Any row, that is, the values of any one person or record.")

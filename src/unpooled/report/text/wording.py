@@ -150,7 +150,7 @@ def what_stayed(facts: Facts) -> list[Chapter]:
 
 
 def sentence(facts: Facts, line: Release, times: int = 1) -> Sentence:
-    """Return what one line of the ledger means, in plain words.
+    """Return the meaning of one line of the ledger, in plain words.
 
     `times` is how many rounds in a row have an equal line.
     """

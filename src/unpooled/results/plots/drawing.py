@@ -85,7 +85,7 @@ def drawing(
 
 
 def ground(axes: "Axes") -> None:
-    """Give a panel the line that its bars stand on."""
+    """Draw the baseline of a panel's bars."""
     axes.spines["bottom"].set_visible(True)
     axes.spines["bottom"].set(color=INK, linewidth=0.8, alpha=0.55)
 

@@ -1,4 +1,4 @@
-"""Where names of points stand in a picture: near, inside, and not over each other.
+"""Placement of points' names in a picture: near, inside, and not over each other.
 
 Longest arrow first, each name takes the best of some hundred places around its point:
 those that overlap a name already placed, or leave the picture, are out; of the others

@@ -1,4 +1,4 @@
-"""What parties compute together of totals that nobody opens: the declared part.
+"""Declarations of joint computations on totals that nobody opens.
 
     each party   integers(totals) ── masked, as Shamir shares ──> all processes
     processes    job(rows): the name of a computation that they know, and its input

@@ -147,7 +147,7 @@ class _MpycLink(Link):
         self.n_parties = len(mpc.parties)
 
     def seeds(self) -> Mapping[int, bytes]:
-        """Return what the key gives that all parties but one have, for each of them."""
+        """Return by party a seed that all parties but this one can compute."""
         # MPyC's counter is the same at all parties, and used once.
         counter = self._mpc._prss_uci()
         return {

@@ -106,7 +106,7 @@ class SharedProducts(ComputedTotal):
         return {self.products: products}
 
     def placeholders(self, shapes: Shapes) -> dict[str, Array]:
-        """Return those of uncorrelated columns, for a plan."""
+        """Return the products of uncorrelated columns, for a plan."""
         return {self.products: np.eye(shapes[self.products][0])}
 
 
