@@ -186,7 +186,7 @@ class Coordinator(RoundRunner):
         veiled = any(call.to == "parties" for call in calls)
         self.begin_round(for_parties=veiled and self.protection == "masked")
         sent, requests = set(self._sent), list[Request]()
-        # What the round before gave is sent with the first step.
+        # The results of the round before are sent with the first step.
         due = self._opened_rounds.due(self._session, calls[0].step.name)
         for call in calls:
             fresh = call.new_arrays(sent)

@@ -33,7 +33,7 @@ class OpenedRounds:
         self._calls: list[Call] = []
         self._recording: AbstractContextManager[list[Hint]] | None = None
         self._hints: list[Hint] = []
-        # What the steps of the last round gave, and those of an earlier call's last.
+        # Results of the last round's steps, and those of an earlier call's last round.
         self._last: list[OpenedRound] = []
         self._ended: list[OpenedRound] = []
         # Whether a request is out that not every silo answered.

@@ -114,7 +114,7 @@ def _asks(one: StudyHistory) -> str:
     """Return purpose, models, columns and company of a study."""
     says = one.says
     if says is None:
-        # What it asked for is in the log all the same.
+        # The steps that were requested are in the log all the same.
         steps = sorted({record["step"] for record in one.rounds})
         what = f"It asked for {listed(steps)}." if steps else "It has no readable text."
     else:

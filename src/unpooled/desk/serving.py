@@ -89,7 +89,7 @@ def _listening(port: int) -> socket.socket:
 
 def _listening_at(path: Path) -> socket.socket:
     with suppress(FileNotFoundError):
-        # What a desk that was killed left; never another kind of file.
+        # The socket of a desk that was killed; never another kind of file.
         if not stat.S_ISSOCK(path.lstat().st_mode):
             raise StudyError(f"{path} is there, and is not a socket.")
         path.unlink()

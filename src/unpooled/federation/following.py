@@ -266,8 +266,8 @@ def _layout(
             if of != last:
                 last, named = of, tuple(map(str, of))
             by_party[name] = named
-        # What a transform makes is numbers, whatever it is called; one that fills
-        # missing cells makes nothing else of a column.
+        # A transform makes numbers, whatever the column is called; one that fills
+        # missing cells leaves the kind of a column.
         made = {
             name
             for record in call.view

@@ -114,7 +114,7 @@ def _whole_differences(
         if not np.equal(whole, part, out=same).all():
             return False
         np.subtract(whole, c, out=whole)
-        # What becomes infinite has a square that is too large.
+        # Entries that become infinite have too large a square.
         with np.errstate(over="ignore"):
             np.copyto(out[start : start + step], whole, casting="same_kind")
     return True

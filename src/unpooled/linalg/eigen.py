@@ -60,7 +60,7 @@ def leading_eigenpairs(
         return n_vectors(values) if callable(n_vectors) else n_vectors
 
     def directions(values: Float[Array, " k"]) -> int:
-        # What has no variance has no direction of its own.
+        # Without variance there is no direction.
         return min(count(values), int(np.count_nonzero(values > 0.0)))
 
     def solve() -> dict[str, Array]:

@@ -279,7 +279,7 @@ def _extension(
     coefficients += _taken_along(Q, rest)
     new, R, pivots = _pivoted_factors(rest)
     scale = max(np.abs(coefficients).max(), np.abs(R).max())
-    # What is at rounding level carries no information, and has no direction.
+    # Columns at rounding level carry no information, and have no direction.
     size = np.abs(R.diagonal()) / (scale or 1.0)
     rank = min(int((size > _DIRECTION).sum()), len(Q) - Q.shape[1])
     new = np.ascontiguousarray(new[:, :rank])

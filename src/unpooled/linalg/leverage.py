@@ -208,7 +208,7 @@ class _Base:
         self._scale = unit * np.where(rounding, 1.0, spread)
         self.width = rows.shape[1] + 1
         self._one = 1.0 / np.sqrt(max(len(rows), 1))
-        # What a large offset leaves of a column's digits is rounding as well.
+        # The digits of a column that remain under a large offset are rounding as well.
         self._least = _ROUNDING * np.maximum(1.0, np.append(1.0, high / self._scale))
         self._factor = np.zeros((0, self.width))
         self.join(rows)
@@ -236,8 +236,8 @@ class _Base:
         least = self._least[first:]
         part, places = qr(self._R[first:, first:] / least, mode="r", pivoting=True)
         rank = int((np.abs(np.diag(part)) >= 1.0).sum())
-        # What is left of dependent columns is rounding. Rows that are not combinations
-        # of the base stand out by it.
+        # The residuals of dependent columns are rounding. Rows that are not
+        # combinations of the base stand out by them.
         part[rank:, rank:] = np.eye(len(part) - rank)
         self._R[:first, first:] = self._R[:first, first:][:, places]
         self._R[first:, first:] = part * least[places]

@@ -314,7 +314,7 @@ class _Projections:
         with np.errstate(over="ignore"):  # of weights that are not used in the end
             self._single = self._W.astype(np.float32)
             self._lengths = np.sqrt(row_squares(self._W)).astype(np.float32)
-        # What the projected rows' cross-product matrix lacks yet.
+        # The part that the projected rows' cross-product matrix still lacks.
         self._lacking = omega[:_PROVING] @ omega[:_PROVING].T
 
     def not_cleared(self, blocks: Iterator[Rows]) -> Iterator[Rows]:

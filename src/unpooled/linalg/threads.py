@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 Result = TypeVar("Result")
 # Multiplications below which starting a thread costs more than it saves.
 _LEAST_WORK = 2 * 10**7
-# Who keeps BLAS to one thread, and how many it had before.
+# The lock of the thread that keeps BLAS to one thread, and the number before.
 _keeping = threading.RLock()
 _before: list[int] = []
 

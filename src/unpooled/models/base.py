@@ -86,7 +86,7 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
     _asks_silos: Callable[[], None] | None = None
     # Kept attributes that the silos have disclosed.
     _disclosed: tuple[str, ...] = ()
-    # What the model does, as the title of a report; else the first line of its module.
+    # The model's purpose, as the title of a report; else the first line of its module.
     _subject: str = ""
     # Names of the scores by which a study judges it on new rows.
     _scored_by: tuple[str, ...] = ()

@@ -458,7 +458,7 @@ class Party:
             columns = list(refusal.columns) if found else []
             about = refusal.about if isinstance(refusal, Refusal) else None
             if refusal.rule == "max_released_share":
-                # Who has the totals knows how many there are, and N.
+                # Anyone with the totals knows how many there are, and N.
                 return {
                     "kind": "planned",
                     "rule": refusal.rule,

@@ -58,7 +58,7 @@ sizes = of_protocol(
     },
 )
 
-# What silos count before a selection, in this order.
+# The steps by which silos count before a selection, in this order.
 COUNTED = {step.name: step for step in (held, sizes)}
 
 

@@ -76,7 +76,7 @@ def opened_by(
     function = step.function.__module__, step.function.__qualname__
     asked = [*function, request.view_digest, request.chosen_record, list(parties)]
     question = hashlib.sha256(canonical(asked))
-    # What stays in the silo opens nothing.
+    # Arrays that stay in the silo open nothing.
     for name in sorted(set(parts) & set(step.leaves)):
         question.update(np.ascontiguousarray(parts[name], dtype=float).data)
     return Opened(numbers, people, question.digest())

@@ -46,7 +46,7 @@ def fitted_attributes(fitted: Mapping[str, Any]) -> list[Exhibit]:
     arrays = [
         table
         for name, value in sorted(fitted.items())
-        # What has an entry for each person is in the model's own file alone.
+        # Attributes with an entry for each person are in the model's own file alone.
         if name not in _SHOWN_ELSEWHERE and people not in getattr(value, "shape", ())
         if (table := _array(name, value)) is not None
     ]

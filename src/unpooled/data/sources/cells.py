@@ -16,7 +16,8 @@ from unpooled.data.columns import Roles
 from unpooled.data.sources.delimited import WORDS
 from unpooled.data.sources.streamed import Batches, Reader, Survey, naming_missing
 
-# What Excel shows for a value that is not available.
+# Texts of a missing cell, and the one that Excel shows for a value that is not
+# available.
 _MISSING = frozenset((*WORDS, "#N/A", ""))
 _MOST_INTEGER = 2**53  # beyond, floats skip integers
 

@@ -63,7 +63,8 @@ class FrameTable(SlicedTable):
         self, columns: list[str], extra: list[str], rows: int
     ) -> Iterator[Block]:
         places = self._places(columns)
-        # What is read whole is not cut first: of few rows that takes most of the time.
+        # A table that is read whole is not cut first: with few rows that takes most of
+        # the time.
         all_rows = self.n_rows <= rows
         all_columns = places == list(range(len(self._keys)))
         in_arrays = self._in_arrays.issuperset(columns)

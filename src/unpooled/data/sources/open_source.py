@@ -166,7 +166,7 @@ def open_source(
         roles = _roles(label, ids, columns, exclude, categorical, condition)
         codes = missing_codes(missing or {}, roles.categorical)
         if columns is not None or exclude:
-            # What is declared of a column may stand while a study leaves it out.
+            # Declarations about a column may stand while a study leaves it out.
             roles = replace(roles, declared=(*(missing or ()), *(plausible or ())))
         categorical = roles.categorical
         table = _open(source, roles, form, codes.texts)

@@ -66,8 +66,8 @@ from unpooled.protocol.library_build import is_installed, library_build
 
 log = logging.getLogger("unpooled.engine")
 
-# What a job's process loads: NVFlare's program and class, and our end, whose `LOADED`
-# names the rest. By name: the kit's own process stays small without them.
+# Modules that a job's process loads: NVFlare's program and class, and our end, whose
+# `LOADED` names the rest. By name: the kit's own process stays small without them.
 _LOADED = {
     "server": (
         "nvflare.private.fed.app.server.runner_process",
@@ -80,8 +80,9 @@ _LOADED = {
         "unpooled.federation.nvflare.silo_end",
     ),
 }
-# What is loaded late elsewhere: by NVFlare when it looks for drivers and components, by
-# a silo that opens its table, by a server that draws pictures, by steps and estimators.
+# Modules that are loaded late elsewhere: by NVFlare when it looks for drivers and
+# components, by a silo that opens its table, by a server that draws pictures, by steps
+# and estimators.
 _LATE = {
     "server": (
         "nvflare.app_common.job_schedulers.job_scheduler",
@@ -390,7 +391,7 @@ def stand_by(kind: str) -> None:
     """
     library_build()  # of the source that is loaded now, which may be replaced later
     _load(kind)
-    # What is loaded stays where it is in memory, which the copies share.
+    # Loaded objects stay where they are in memory, which the copies share.
     gc.collect()
     gc.freeze()
     kit = socket.socket(fileno=0)

@@ -35,7 +35,7 @@ _ATTEMPTS = 2
 _PATIENCE = 15.0  # seconds that the server has for a reply
 # Bytes of a run's results: models, tables and pictures.
 _MOST_UNPACKED = 2**34
-# What is in NVFlare's exception where a certificate is good, and somebody else's.
+# Part of NVFlare's exception where a certificate is good, and another participant's.
 _NOT_ADMITTED = "client_registration"
 
 

@@ -168,7 +168,7 @@ def small_by_class(
 ) -> dict[str, Any]:
     """Release in which columns a class has a small count, and which classes it has."""
     table, fewest = ShownTable.of(totals), totals.fewest
-    # What is withheld of all silos is small in one of them.
+    # A count that is withheld over all silos is small in one of them.
     small = table.of_all | table.groups.any(axis=0)
     lines, sizes = [], kept["class_rows"]
     for k, rows in enumerate(sizes.tolist()):

@@ -86,7 +86,7 @@ from unpooled.protocol.bounds import Counts
 from unpooled.protocol.step import release, summed
 from unpooled.results.citations import Citation, interpolated
 
-# What is shown of a part of the rows, of an attribute each.
+# Statistics of a part of the rows, each an attribute.
 _OF_PARTS = tuple(one.name for one in fields(ClassTable))
 _OF_FOLDS = (
     "On a column partition each silo describes all rows by class: tables of a fold and "

@@ -26,7 +26,7 @@ from unpooled.models.preprocessing.agreed_categories import Categories
 from unpooled.models.preprocessing.own_categories import ABSENT, counted
 from unpooled.protocol.step import disclosed, kept, release, stays
 
-# What a silo keeps of its own columns, over all rows.
+# Arrays that a silo keeps about its own columns, over all rows.
 DESCRIPTION: Mapping[str, Any] = {
     "n": stays("p", meaning="how many rows have a value in each of the silo's columns"),
     "missing": stays("p", meaning="how many rows have none"),

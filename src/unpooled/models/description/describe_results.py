@@ -103,7 +103,7 @@ def describe_exhibits(model: "Describe", columns: Sequence[str]) -> list[Exhibit
     return [Exhibit("Description of the columns", text, tables)]
 
 
-# What is shown of a part of the rows, of an attribute of `Describe` each.
+# Statistics of a part of the rows, each an attribute of `Describe`.
 _OF_PARTS = ("size", "n", "n_missing", "mean", "std", "category_counts")
 
 

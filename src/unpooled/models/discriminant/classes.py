@@ -64,7 +64,7 @@ def local_names(y: Shaped[Array, " n"], *, salts: Int[Array, " c"]) -> dict[str,
     """Add the names and sizes of this silo's classes into the cells of a table."""
     cells = np.zeros((len(salts), 1 + _WORDS))
     counts = Counter(_present(y).tolist())
-    # What a small table cannot hold is asked for again, in a larger one.
+    # Names that a small table cannot hold are requested again, in a larger one.
     if len(counts) > max(len(salts), SIZES[-1]):
         raise DataError("The label has too many values.", rule="label_values")
     for value, count in counts.items():

@@ -43,7 +43,7 @@ from unpooled.protocol.step import public, release, stays, summed
 PREDICT, PROBABILITIES = ("predict",), ("predict_proba",)
 SCORES = ("predict_proba", "decision_function")
 _EPS = float(np.finfo(float).eps)
-# What metrics of two classes name where there are more.
+# Metrics to use with more classes, named in the errors of those for two.
 _WITHOUT_POSITIVE = "confusion_matrix or log_loss"
 _AVERAGES = 'average="macro" or "weighted"'
 _IN_BINS = "how many rows have a probability in each bin, over all silos"

@@ -18,7 +18,7 @@ from unpooled.protocol.step import public, release, summed
 
 PREDICT = ("predict",)
 _ROOT = "root_mean_squared_error"
-# What a predicted column is called, in front of the column's own name.
+# The prefix of a predicted column's name.
 PREDICTED = "predicted "
 
 

@@ -173,7 +173,7 @@ class CrossValidation(FederatedEstimator):
             began, whole = time.perf_counter(), []
             fit = partial(_fitted, estimator, candidate, y)
             if hasattr(last_step(estimator), "start_near"):
-                # What is opened twice counts once: studies fit all rows anyway.
+                # Totals that are opened twice count once: studies fit all rows anyway.
                 whole = rounds.run([(federation, fit)])
                 fit = partial(fit, near=whole[0])
             fits = [(train, fit) for train, _ in folds]

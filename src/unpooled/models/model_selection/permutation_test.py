@@ -629,7 +629,7 @@ def compared_silos(
     return federation.sum(found_differences, leader=silos[0], **totals)
 
 
-# What is compared, by the kind of permutation.
+# The statistics that are compared, by the kind of permutation.
 _STATISTICS = {
     "classes": "Pillai’s trace of the classes",
     "views": "Sum of squared canonical correlations (Pillai’s trace)",

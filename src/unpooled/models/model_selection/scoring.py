@@ -85,7 +85,7 @@ _OF_ONE_CLASS: Mapping[str, Callable[..., Any]] = MappingProxyType(
 OWN = "score"
 # The one that scikit-learn has no name for.
 LIKELIHOOD = "log_likelihood"
-# Those that are computed from a confusion matrix.
+# Scores that are computed from a confusion matrix.
 CLASS_SCORERS: Mapping[str, Scorer] = MappingProxyType(
     {
         "accuracy": _accuracy,
@@ -100,7 +100,7 @@ CLASS_SCORERS: Mapping[str, Scorer] = MappingProxyType(
         },
     }
 )
-# Those of predicted columns, each by itself.
+# Scores of predicted columns, each by itself.
 COLUMN_SCORERS: Mapping[str, ColumnScorer] = MappingProxyType(
     {
         "r2": _of_columns(r2_score, 1),

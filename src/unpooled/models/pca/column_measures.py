@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # A standard deviation below this share of the mean is rounding.
 _ROUNDING = 64 * float(np.finfo(float).eps)
-# What components leave unexplained, below which they explain everything.
+# An unexplained share below this counts as none.
 _NOTHING = 1e-12
 
 

@@ -133,7 +133,7 @@ def _partial_correlations(
             r = rest / np.sqrt(np.outer(variance, variance))
             found[m] = ((r**2).sum() - p) / (p * (p - 1))
         rest = rest - values[m] * np.outer(V[:, m], V[:, m])
-    # What cannot be computed is never the smallest.
+    # A value that cannot be computed is never the smallest.
     return np.where(np.isfinite(found), found, 2.0)
 
 

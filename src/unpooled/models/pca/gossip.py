@@ -71,7 +71,7 @@ _BLOCK = "combinations of people, made from earlier averages"
 _DISAGREE = 1e-6
 # An eigenvalue below this share of the largest is rounding.
 _ROUNDING = 64 * float(np.finfo(float).eps)
-# What a silo's basis may take, and its images again.
+# Most memory for a silo's basis, and again for its images.
 _BASIS_BYTES = 2**29
 
 
@@ -221,7 +221,7 @@ def gossip_loadings(
     if np.abs(pairs.values - received["values"]).max() > _DISAGREE * top:
         raise DataError("The silos did not find the same.", rule="averages")
     U, values = received["vectors"], np.maximum(received["values"], 0.0)
-    # What is left of a direction without variance is rounding.
+    # The remainder of a direction without variance is rounding.
     length = np.sqrt(np.where(values > _ROUNDING * values[0], values, 0.0))
     divisor = np.where(length > 0, length, np.inf)
     return {

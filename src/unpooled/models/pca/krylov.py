@@ -45,7 +45,7 @@ from unpooled.protocol.step import public, release, summed
 
 # A scatter of more bytes, at every end of the federation, is worth some more rounds.
 _LARGE_BYTES = 10**8
-# What block Krylov usually takes, generously.
+# The usual number of rounds of block Krylov, generously.
 _USUAL_ROUNDS = 15
 
 

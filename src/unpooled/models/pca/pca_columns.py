@@ -40,7 +40,7 @@ from unpooled.models.pca.spectrum import (
 from unpooled.protocol.bounds import Trace
 from unpooled.protocol.step import disclosed, kept, public, release, stays, summed
 
-# What block Krylov usually takes, generously.
+# The usual number of rounds of block Krylov, generously.
 _USUAL_ROUNDS = 12
 # "auto" forms no Gram matrix of more rows.
 _MOST_ROWS = 8_000
@@ -202,7 +202,7 @@ def _spectrum(
 ) -> Spectrum:
     """Let every silo keep its loadings, and return what the coordinator knows."""
     N, p, k = len(U), federation.n_features, len(values)
-    # What is left of a direction without variance is rounding.
+    # The remainder of a direction without variance is rounding.
     values = np.where(values > _ROUNDING * values[0], values, 0.0)
     federation.keep(own_loadings, U=U, length=np.sqrt(values))
     rest = (squares - float(values.sum())) / (N - 1)

@@ -127,7 +127,7 @@ def errors_of_shares(model: "PCA") -> Float[Array, " k"] | None:
 
     None where the fit has none. The total is taken as known.
     """
-    # Those with noise for privacy are about another value than is drawn.
+    # Standard errors under privacy are about another value than is drawn.
     if "explained_variance_se_" not in vars(model) or "privacy_" in vars(model):
         return None
     shares = np.asarray(model.explained_variance_ratio_)

@@ -133,8 +133,8 @@ _LARGEST = 8.0
 # The longest of a metric's axes is at most this many times the shortest: more would
 # be lost in the lattice.
 _CONDITION = 64.0
-# What clipping may take off the variances of normal rows, in their relative standard
-# errors, for a fit to have any.
+# Most that clipping may take off the variances of normal rows, in their relative
+# standard errors, for a fit to use any clipping.
 _CLIPPED = 0.1
 # Components beyond those kept that are found where there are more than `ALL_PAIRS`
 # columns.
@@ -303,7 +303,7 @@ def _by_preconditioning(
     # In a fixed order, here and below: silos that follow send the same bits on.
     length = location.length(float(np.add.reduce(shift * shift)))
     passes = _Passes(federation, clipping, location, length)
-    # What the second covariance matrix shows where the first one helps with nothing.
+    # The accuracy of the second covariance matrix where the first one does not help.
     worst = passes.edge(_SECOND, 1.0) / N
     m = len(federation.parties)
     federation.coordinator.notes.append(

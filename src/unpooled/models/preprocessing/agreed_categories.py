@@ -43,7 +43,7 @@ SIZES = (24, 24, 48, 96, 192, 384, 768, 1536)
 _PLACES = 3
 # Kinds of names: a text, "other", a missing cell.
 _TEXT, _OTHER, _MISSING = b"t", b"o", b"m"
-# What a plan assumes, which does not know the names.
+# The number of categories that a plan assumes, since it does not know the names.
 _PLANNED = 4
 
 NAMES = release(

@@ -176,7 +176,7 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
     remainder: Any = "drop"
 
     def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
-        # What silos keep of a part is not asked for here.
+        # Results of a part that silos keep are not requested here.
         kept = "sizes_" in vars(self)
         parts = [
             model._all_exhibits((), part=True)

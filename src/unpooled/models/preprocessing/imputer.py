@@ -73,7 +73,7 @@ _PLANNED = (
     "Which columns lack cells depends on the data; the plan has an indicator for each "
     "column."
 )
-# What scikit-learn fills text with.
+# The name that scikit-learn fills columns of text with.
 _NO_NAME = "missing_value"
 
 

@@ -338,7 +338,7 @@ def rare_columns_exhibits(
         "" if keep else "never varies" if same else f"fewer than {least} differ"
         for keep, same in zip(kept, constant, strict=True)
     ]
-    # What was left out comes first: of thousands of pixels a page shows thirty.
+    # Columns that were left out come first: of thousands of pixels a page shows thirty.
     order: list[int] = np.argsort(kept, kind="stable").tolist()
     cells = {
         Column("Kept"): np.where(kept, "kept", "left out")[order],

@@ -42,7 +42,7 @@ FEWEST = 5
 _FEWEST_ROWS = 10
 # Below this many the asymptotics do not hold: tests reject too often.
 FEW = 40
-# What a step declares that adds up scores by cluster.
+# Releases of a step that adds up scores by cluster.
 RELEASED: dict[str, Any] = {
     "by": "party",
     "settings": (),

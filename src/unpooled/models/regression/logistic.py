@@ -94,7 +94,7 @@ from unpooled.results.citations import Citation
 if TYPE_CHECKING:
     import pandas as pd
 
-# What predicts with the silos' own intercepts, in place of the common ones.
+# Functions that predict with the silos' own intercepts, in place of the common ones.
 _IN_SILO = {
     "decided": decided_in_silo,
     "probable": probable_in_silo,

@@ -69,7 +69,7 @@ CLASS_ARGUMENTS = {
     "count": OPENED_SIZES,
     "n_pairs": "size b",
 }
-# What the rounds of the search release, with and without the information.
+# Releases of the search's rounds, with and without the information.
 CLASS_EVALUATED: dict[str, Any] = {
     "gradient": newton.GRADIENT,
     "information": release(

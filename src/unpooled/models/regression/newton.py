@@ -36,7 +36,7 @@ from unpooled.linalg.settled import Arrays, by_nearness, near, settled
 from unpooled.models.moments import MEAN
 from unpooled.protocol.step import public, release
 
-# What steps of all regressions take and release.
+# Arguments and releases of the steps of all regressions.
 SCALES = {
     "mean": MEAN,
     "scale": public("p", "the standard deviation of each column, or 1"),

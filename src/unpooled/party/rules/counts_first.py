@@ -96,7 +96,7 @@ class CountsFirst:
             the silo has counted nothing before, "public_bound" where it is sent fewer
             than it has itself.
         """
-        # What a silo discloses, or has alone, no other silo adds to.
+        # No other silo adds to arrays that a silo discloses, or has alone.
         alone = self._alone or step.verb not in ("summed", "compared", "computed")
         counted: dict[str, dict[str, Array]] = {}
         for name, declared in step.declared.items():

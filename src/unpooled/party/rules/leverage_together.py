@@ -134,7 +134,7 @@ class LeverageTogether:
 
     def __init__(self, audit_log: AuditLog, policy: Policy) -> None:
         self._audit_log, self._policy = audit_log, policy
-        # What was judged and found to be carried by no row.
+        # By table, sets that were judged and that no row carries.
         self._passed = WeakKeyDictionary[Table, list[_Judged]]()
 
     def check(
@@ -334,7 +334,7 @@ def _carried(
 ) -> set[str]:
     """Return columns of which one row carries a direction, and of no answer alone."""
     limit, n = policy.max_leverage, table.n_rows
-    # What is the label now may have been a column, and the other way round.
+    # The present label may have been a column, and the other way round.
     columns = judged.columns - {table.label}
     labels = judged.labels | (judged.columns & {table.label})
     coded, plain = columns & {*table.categorical}, columns - {*table.categorical}

@@ -617,7 +617,8 @@ class View:
             if isinstance(operation, Complete):
                 left = [o for o in operations[:place] if not isinstance(o, Complete)]
                 before = View(table, left, self._kept)
-                # What was filled, or made of several columns, has no missing cells.
+                # Columns that were filled, or made of several ones, have no missing
+                # cells.
                 if before.unfilled and not before.mixes:
                     read = {*self.complete_in, *before.origins()}
                     self.complete_in = sorted(read)

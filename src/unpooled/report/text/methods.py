@@ -46,7 +46,7 @@ def methods(facts: Facts) -> Methods:
         one = citation_of(model)
         sentences.append(f"{one.sentence.rstrip('.')}{cited(*one.references)}.")
     if facts.evaluation is not None:
-        # Those between say what came of it.
+        # The exhibits between these two describe the results.
         first, last = facts.evaluation.exhibits[0], facts.evaluation.exhibits[-1]
         if first.heading != jackknife_results.HEADING:
             sentences.append(first.text)

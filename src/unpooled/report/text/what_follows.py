@@ -64,7 +64,7 @@ def could_learn(facts: Facts) -> list[str]:
     return found
 
 
-# What clipping to lengths that were found does to variances, by mechanism.
+# The effect on variances of clipping to lengths that were found, by mechanism.
 _CUT = {
     "power": "variances are too small by what was cut off.",
     "preconditioned": "variances are too small by what was cut off, or where most rows "

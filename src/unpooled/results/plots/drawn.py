@@ -63,7 +63,7 @@ def _draw(picture: Picture) -> Drawn:
     with as_drawn():
         figure = picture.draw()
         figure.patch.set_visible(False)
-        # What stands over the edge of a panel is shown whole.
+        # Parts that reach over the edge of a panel are shown whole.
         for part in figure.findobj():
             part.set_clip_on(False)
         FigureCanvasSVG(figure).print_svg(text, metadata=unset)

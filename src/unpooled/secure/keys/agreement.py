@@ -133,7 +133,7 @@ class Agreement:
         """
         private = self._private
         if private is None:
-            # Whatever counts its messages under these keys would count from 0 again.
+            # Counters of messages under these keys would begin at 0 again.
             raise AggregationError(
                 "The keys of this session are agreed already.", rule="replayed"
             )
@@ -149,7 +149,8 @@ class Agreement:
                 continue
             heads = {self.party: seen.get(peer, ""), peer: self.pinned.get(peer, "")}
             keys[peer] = self._derive(private, peer, offers[peer].public, heads)
-        # Who takes the process over later cannot compute the keys of its sessions anew.
+        # Anyone who takes the process over later cannot compute its sessions' keys
+        # anew.
         self._private = None
         return keys
 

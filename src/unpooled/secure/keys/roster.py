@@ -189,7 +189,7 @@ _made_here: OrderedDict[tuple[bytes, bytes, bytes], None] = OrderedDict()
 _MOST_MADE = 2**12
 
 
-# What came from elsewhere is often checked more than once.
+# Cached, since a message from elsewhere is often checked more than once.
 @functools.lru_cache(maxsize=2**12)
 def _verify(key: bytes, statement: bytes, signature: bytes) -> None:
     """Raise ValueError or InvalidSignature unless the key signed the statement."""
