@@ -96,7 +96,7 @@ class OpenedRounds:
         Parameters
         ----------
         request : Request
-            Of the step.
+            Request of the step.
         words : mapping of str to array
             As of `OpenedRound`.
         sealed : mapping of str to Message

@@ -65,7 +65,7 @@ class Replies:
         Why nothing may be opened. Raised only once the replies that did arrive are in
         the ledger.
     bytes_out : int
-        Of all replies together.
+        Bytes of all replies together.
     """
 
     messages: dict[str, Message] = field(default_factory=dict)
@@ -254,7 +254,7 @@ def raise_refusals(
             continue
         if reply.header.get("kind") != "refused":
             raise AggregationError(
-                f"{party} answered {step} with something else than an answer to it.",
+                f"{party} answered {step} with a message that is no reply to it.",
                 rule="malformed_message",
             )
         rule = str(reply.header.get("rule"))

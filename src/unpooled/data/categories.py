@@ -84,7 +84,7 @@ class CategoricalTable(WrappedTable):
     categorical : sequence of str
         These columns.
     missing : mapping of str to a collection of str
-        Of some of these columns, names that mean a missing cell.
+        For some of these columns, names that mean a missing cell.
 
     Attributes
     ----------

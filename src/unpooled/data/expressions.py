@@ -44,7 +44,7 @@ class Expression:
     columns : tuple of str
         The one or two columns that it reads.
     category : str
-        Of `EQUAL`, the name of the category.
+        For `EQUAL`, the name of the category.
     """
 
     kind: int
@@ -78,7 +78,7 @@ def computed(
     Parameters
     ----------
     kind : int
-        Of an `Expression`.
+        Kind of an `Expression`.
     a, b : (n,) arrays
         Cells of the columns that it reads; `b` is not read where there is one.
     code : float

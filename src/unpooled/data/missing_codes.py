@@ -29,11 +29,11 @@ class MissingCodes:
     Attributes
     ----------
     numbers : dict of str to a list of float
-        Of columns of numbers, their numbers.
+        For columns of numbers, their numbers.
     texts : dict of str to a set of str
-        Of columns of numbers, their texts.
+        For columns of numbers, their texts.
     names : dict of str to a set of str
-        Of columns of categories, names as of `category_name`.
+        For columns of categories, names as of `category_name`.
     """
 
     numbers: dict[str, list[float]] = field(default_factory=dict)

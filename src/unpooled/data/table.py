@@ -201,7 +201,7 @@ class ArrayTable(Table):
         columns are read-only views. Entries that a sparse array does not store are
         zeros, not missing.
     roles : Roles, optional
-        Of columns by their names x0, x1, ...
+        Roles of columns by their names x0, x1, ...
     """
 
     def __init__(self, X: Matrix, roles: Roles = NO_ROLES) -> None:

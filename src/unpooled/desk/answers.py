@@ -79,7 +79,7 @@ def answers(
     Parameters
     ----------
     studies : sequence of StudyHistory
-        Of the period, oldest first.
+        Studies of the period, oldest first.
     log : Finding
         Whether the log is intact.
     asks : bool

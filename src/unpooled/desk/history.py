@@ -72,7 +72,7 @@ class StudyHistory:
     entries : list of Entry
         In their order.
     state : AuditState
-        Of the whole log.
+        State of the whole log.
     """
 
     silo: str

@@ -25,7 +25,7 @@ class Pages:
     Parameters
     ----------
     title : str
-        Of the desk, on every page.
+        Title of the desk, on every page.
     menu : sequence of (str, str)
         Path and name of each part.
     """
@@ -41,9 +41,9 @@ class Pages:
         Parameters
         ----------
         name : str
-            Of its template.
+            Name of its template.
         status : int, default 200
-            Of HTTP.
+            HTTP status.
         **facts : Any
             What the template names.
         """

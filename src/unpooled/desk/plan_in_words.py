@@ -170,11 +170,11 @@ def rules_touched(
     Parameters
     ----------
     state : AuditState
-        Of the silo's log, for what was answered before.
+        State of the silo's log, for what was answered before.
     n_rows : int
         The silo's rows; the page stays in the silo.
     partition : {"rows", "columns"}
-        Of the study.
+        Partition of the study.
     """
     plan, rules = announced.plan, policy.as_dict()
     refused = {rule for _, _, rule in plan.refusals}

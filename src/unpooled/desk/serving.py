@@ -36,7 +36,7 @@ def serve(
     say : callable
         Writes a line for the person who starts the desk.
     port : int, default 0
-        Of this machine; 0 takes a free one.
+        Port of this machine; 0 takes a free one.
     path : Path, optional
         A socket of the file system in place of a port, for its owner alone.
     """

@@ -76,7 +76,7 @@ class Look:
     silo : SiloFile
         Its file.
     entries : list of Entry
-        Of the log; empty where there is none, or where it cannot be read.
+        Entries of the log; empty where there is none, or where it cannot be read.
     state : AuditState
         What they add up to.
     studies : dict of str to StudyHistory

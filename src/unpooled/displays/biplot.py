@@ -30,9 +30,9 @@ class BiplotDisplay(Display):
     classes : sequence of str
         Names of the c classes; one empty text for all rows together.
     covariances : (c, 2, 2) array
-        Of coordinates within each class.
+        Covariance matrices of coordinates within each class.
     arrows : (q, 2) array
-        Of the columns: directions, and lengths up to a common factor.
+        Arrows of the columns: directions, and lengths up to a common factor.
     columns : sequence of str
         Names of the q columns.
     labels : (str, str)
@@ -49,7 +49,7 @@ class BiplotDisplay(Display):
     ax_ : Axes
         What was drawn on.
     figure_ : Figure
-        Of `ax_`.
+        Figure of `ax_`.
 
     Notes
     -----

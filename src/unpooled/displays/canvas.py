@@ -19,7 +19,7 @@ class Display:
     ax_ : Axes
         What was drawn on.
     figure_ : Figure
-        Of `ax_`.
+        Figure of `ax_`.
     """
 
     ax_: "Axes"

@@ -35,7 +35,7 @@ class ConfusionMatrixDisplay(Display):
     ax_ : Axes
         What was drawn on.
     figure_ : Figure
-        Of `ax_`.
+        Figure of `ax_`.
 
     Notes
     -----

@@ -25,7 +25,7 @@ class CorrelationCircleDisplay(Display):
     Parameters
     ----------
     correlations : (q, 2) array
-        Of each column drawn with the scores of the two components.
+        Correlations of each column drawn with the scores of the two components.
     columns : sequence of str
         Names of the q columns.
     labels : (str, str), default ("component 1", "component 2")
@@ -38,7 +38,7 @@ class CorrelationCircleDisplay(Display):
     ax_ : Axes
         What was drawn on.
     figure_ : Figure
-        Of `ax_`.
+        Figure of `ax_`.
 
     Notes
     -----

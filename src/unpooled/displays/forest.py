@@ -36,7 +36,7 @@ class ForestDisplay(Display):
     ax_ : Axes
         What was drawn on.
     figure_ : Figure
-        Of `ax_`.
+        Figure of `ax_`.
 
     References
     ----------

@@ -51,7 +51,7 @@ class HeatmapDisplay(Display):
     ax_ : Axes
         What was drawn on.
     figure_ : Figure
-        Of `ax_`.
+        Figure of `ax_`.
     """
 
     def __init__(

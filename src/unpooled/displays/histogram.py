@@ -30,7 +30,7 @@ class HistogramDisplay(Display):
     counts : (l,) array
         Numbers of values; NaN where withheld.
     name : str, default ""
-        Of the column.
+        Name of the column.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class HistogramDisplay(Display):
     ax_ : Axes
         What was drawn on.
     figure_ : Figure
-        Of `ax_`.
+        Figure of `ax_`.
 
     See Also
     --------

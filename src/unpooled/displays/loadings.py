@@ -48,7 +48,7 @@ class LoadingsDisplay:
     ax_ : Axes or tuple of Axes
         One for each component.
     figure_ : Figure
-        Of `ax_`.
+        Figure of `ax_`.
     """
 
     ax_: "Axes | tuple[Axes, ...]"
@@ -87,7 +87,7 @@ class LoadingsDisplay:
         components : sequence of int, optional
             Positions from 0; the first six when omitted, or as many as there are `ax`.
         max_columns : int, default 30
-            Of more columns those with the largest weights in what is drawn are shown,
+            With more columns those with the largest weights in what is drawn are shown,
             in their own order.
 
         Returns

@@ -48,7 +48,7 @@ class ScreeDisplay:
     ax_ : Axes or tuple of (Axes, Axes)
         What was drawn on: one, or one for shares and one for cumulative shares.
     figure_ : Figure
-        Of `ax_`.
+        Figure of `ax_`.
 
     See Also
     --------

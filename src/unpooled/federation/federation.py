@@ -108,7 +108,7 @@ class Federation:
         The estimator that uses this view, as in the names of its steps: "pca". Empty
         outside a fit.
     predicted_by : PredictedBy or None
-        Of a view of predictions, the model that makes them.
+        For a view of predictions, the model that makes them.
     """
 
     def __init__(
@@ -620,7 +620,7 @@ class Federation:
         further = part.operations[len(before) :]
         same = [o.as_json() for o in part.operations[: len(before)]]
         if same != [o.as_json() for o in before] or not further:
-            raise DataError("The part is no transform of these columns of the view.")
+            raise DataError("The part does not transform these columns of this view.")
         view, read = self, tuple(columns)
         for operation in further:
             if not isinstance(operation, Derive) or (
@@ -670,7 +670,7 @@ class Federation:
         Parameters
         ----------
         number : int
-            Of the part, in the view's `Parts`.
+            Number of the part, in the view's `Parts`.
         part, made : Federation
             Its view as `in_parts` gave it, and as a model transformed it.
 

@@ -129,7 +129,7 @@ class RunningCall:
     study : str
         The study's name.
     operations : sequence of Operation
-        Of the session's first request: they name the call's view.
+        Operations of the session's first request: they name the call's view.
     parties : tuple of str
         The roster of the session.
     protection : {"masked", "plain"}

@@ -18,7 +18,7 @@ def equal_rounds(lines: Iterable[Release]) -> list[list[Round]]:
     Parameters
     ----------
     lines : iterable of Release
-        Of a ledger or a plan, in its order.
+        Lines of a ledger or a plan, in its order.
 
     Returns
     -------

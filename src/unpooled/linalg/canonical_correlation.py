@@ -50,7 +50,7 @@ def canonical_directions(
     k : int
         Number of pairs, at most min(p, q).
     x_names, y_names : sequence of str, optional
-        Of the columns of each view, for errors.
+        Names of the columns of each view, for errors.
 
     Returns
     -------
@@ -132,7 +132,7 @@ def cross_structure(
     S : (p, q) array
         Covariances of the columns with those of the other view.
     variances : (p,) array
-        Of the columns.
+        Variances of the columns.
     spread : (k,) array
         Variances of the scores.
     rotations : (q, k) array

@@ -74,7 +74,7 @@ def maximum_likelihood(
     R : (p, p) array
         A correlation matrix, not singular.
     inverse : (p, p) array
-        Of R.
+        Inverse of R.
     k : int
         Number of factors, with ``(p - k)² >= p + k``.
     lower : float

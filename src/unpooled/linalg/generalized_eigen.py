@@ -37,7 +37,7 @@ def leading_pencil_pairs(
     n_vectors : int, optional
         Number of eigenvectors, l; k when omitted.
     names : sequence of str, optional
-        Of the rows of B, for the error.
+        Names of the rows of B, for the error.
 
     Returns
     -------
@@ -79,7 +79,7 @@ def check_definite(
     B : (p, p) array
         Symmetric positive semi-definite.
     names : sequence of str, optional
-        Of its columns, so that the error says which of them depend on which.
+        Names of its columns, so that the error says which of them depend on which.
     """
     unit = np.sqrt(np.maximum(B.diagonal(), 0.0))
     if (unit > 0).all():

@@ -71,7 +71,7 @@ class Multivariate:
     dof : tuple of float
         Its degrees of freedom.
     p_value : float
-        Of the test, which assumes normality.
+        P-value of the test, which assumes normality.
     """
 
     statistic: float
@@ -96,7 +96,7 @@ def means_test(
     m, N : int
         Numbers of groups and rows.
     names : sequence of str, optional
-        Of the columns, for the error.
+        Names of the columns, for the error.
 
     Raises
     ------

@@ -265,7 +265,7 @@ class _Projections:
     Parameters
     ----------
     whitening : _Whitening
-        Of the rows.
+        Whitening of the rows.
     n : int
         Number of rows.
     clear : float

@@ -301,7 +301,7 @@ def joined(
     Returns
     -------
     first, last : (l, K + 1) arrays
-        Of the parts that each is joined with.
+        Ends of the parts that each is joined with.
     """
     n, m = counts.shape
     place = np.arange(m)

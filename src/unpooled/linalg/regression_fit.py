@@ -41,7 +41,7 @@ def response_fit(
     Parameters
     ----------
     S : Covariances
-        Of both views.
+        Covariances of both views.
     R : (p, k) array
         Weights of the first view's columns in the scores.
     Q : (q, k) array
@@ -90,7 +90,7 @@ def importance(
     Parameters
     ----------
     S : Covariances
-        Of both views, in the units of the fit.
+        Covariances of both views, in the units of the fit.
     W, R, P : (p, k) arrays
         Weights of unit length, rotations and loadings of the first view; its scores are
         uncorrelated.

@@ -37,7 +37,7 @@ class Rotation:
     matrix : (k, k) array
         T; ``loadings @ T`` are the rotated loadings. Orthogonal unless oblique.
     correlations : (k, k) array
-        Of the rotated factors; the identity of an orthogonal rotation.
+        Correlations of the rotated factors; the identity of an orthogonal rotation.
     """
 
     matrix: Float[Array, "k k"]

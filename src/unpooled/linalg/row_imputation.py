@@ -69,9 +69,9 @@ def imputed_in_turn(
     targets : sequence of int
         The column that each regression predicts.
     coefficients : (s, p) array
-        Of the other columns; 0 for the target itself.
+        Coefficients of the other columns; 0 for the target itself.
     intercepts : (s,) array
-        Of the regressions.
+        Intercepts of the regressions.
     """
     missing = np.isnan(X)
     filled = np.where(missing, initial, X)

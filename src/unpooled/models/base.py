@@ -158,7 +158,7 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
         Parameters
         ----------
         partition : {"rows", "columns"}
-            Of the study.
+            Partition of the study.
         """
         return hasattr(cls, "transform") and partition in cls._gives_views
 
@@ -168,7 +168,7 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
         Parameters
         ----------
         partition : {"rows", "columns"}
-            Of the federation that it is fitted on.
+            Partition of the federation that it is fitted on.
         y : str or list of str, optional
             As of `fit`.
         """

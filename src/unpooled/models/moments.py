@@ -230,7 +230,7 @@ def pooled_scatter(
         Rows without missing cells. The model that asks lists `local_squares` and
         `local_scatter` in `_steps`.
     mean : (p,) array
-        Of all rows, from `pooled_mean`.
+        Mean of all rows, from `pooled_mean`.
     """
     squares = federation.sum(local_squares, mean=mean)["squares"]
     return federation.sum(local_scatter, squares=squares)["scatter"]

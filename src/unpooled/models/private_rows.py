@@ -50,9 +50,9 @@ def noisy(
     Parameters
     ----------
     power : int
-        Of a row's entries: 0 for the number of rows, 1 for sums, 2 for products.
+        Power of a row's entries: 0 for the number of rows, 1 for sums, 2 for products.
     share : float
-        Of the step's cost.
+        Share of the step's cost.
     """
     # The number of rows is in units of L, so that it changes by L too.
     noise = Noise(LATTICE ** max(power, 1), share)

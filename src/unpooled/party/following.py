@@ -163,7 +163,7 @@ class AnsweredRound:
     step : Step
         The step that ran.
     forms : mapping of str to WireFormat
-        Of its arrays.
+        Forms of its arrays.
     parties : tuple of str
         The roster of the session.
     roster : Roster

@@ -588,7 +588,7 @@ class Party:
         Parameters
         ----------
         message : Message
-            Of the round.
+            Message of the round.
         requests : list of Request
             Its steps.
         name : str

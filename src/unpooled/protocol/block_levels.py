@@ -68,7 +68,7 @@ def own_levels(n_blocks: int, *, discloses: bool) -> Float[Array, " l"]:
     Parameters
     ----------
     n_blocks : int
-        Of its own cut.
+        Number of blocks of its own cut.
     discloses : bool
         Whether its policy allows that its own values are seen.
     """

@@ -141,7 +141,7 @@ class Lattice(_WholeNumbers):
     Parameters
     ----------
     power : int
-        Of a row's entries: 0 for counts, in units of `LATTICE`; 1 for sums; 2 for
+        Power of a row's entries: 0 for counts, in units of `LATTICE`; 1 for sums; 2 for
         products.
     """
 

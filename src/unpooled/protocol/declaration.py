@@ -168,11 +168,11 @@ class Public:
     meaning : str
         What the argument is, in a plain phrase for the report.
     counts : str
-        Of counts over all silos, which an earlier round opened, what they count, as in
+        For counts over all silos, which an earlier round opened, what they count, as in
         `Declared`, or rows of each of the "groups" of categories that a transform makes
         columns of. A silo judges them by its policy before it sends the step's sums.
     least : str
-        Of a limit that the step keeps for the silo, the rule of its policy that the
+        For a limit that the step keeps for the silo, the rule of its policy that the
         limit may not be below: "min_rows" or "min_rows_per_class". With "min_rows" a
         silo that allows order statistics takes any.
     weighs : bool
@@ -222,7 +222,7 @@ def bind_axes(
     arguments : mapping
         The values of the public arguments.
     sizes : dict
-        Of the letters known already.
+        Sizes of the letters known already.
 
     Raises
     ------

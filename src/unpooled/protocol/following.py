@@ -41,7 +41,7 @@ class Call:
     arrays : mapping of str to array
         The record's arrays.
     arguments : mapping of str to JSON value
-        Of the method, beside the view.
+        Arguments of the method, beside the view.
     view : tuple of mapping
         The view's operations as they travel, arrays by their digests.
     columns : tuple of (str, list of str or int)
@@ -132,7 +132,7 @@ class OpenedRound:
     sealed : mapping of str to mapping of str to str
         By party and name, the party's sealed sums of its own words, hexadecimal.
     signed : mapping of str to (bytes, bytes)
-        Of disclosed values, and of what computing parties opened: the text that each
+        For disclosed values, and for what computing parties opened: the text that each
         party signed, and its signature.
     hints : sequence of Hint
         Decompositions, in the order in which the program computes them.

@@ -77,7 +77,7 @@ class Request:
     opened : tuple of OpenedRound
         Where the silos follow: what the rounds before gave.
     topology : mapping of str to tuple of str, optional
-        Of an exchanged step, the neighbours of each party.
+        For an exchanged step, the neighbours of each party.
     inbox : mapping of str to Sealed
         The sealed arrays of neighbours from the last such round, by release.
     digests : mapping of str to str

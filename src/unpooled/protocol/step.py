@@ -89,7 +89,7 @@ class Step:
     fitted_by, by_column, by_pattern, affine, own_rows : see `derived`
     of_source, by_cells, from_noise, widens : see `derived`
     computation : JointComputation or None
-        Of a compared step the polynomial whose sign is opened, of a computed step what
+        For a compared step the polynomial whose sign is opened, for a computed step what
         is opened of its totals.
     reuses : bool
         The silo keeps the totals, and runs the step on new rows only.

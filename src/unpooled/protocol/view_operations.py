@@ -61,7 +61,7 @@ class Choice:
     names : tuple of str
         The columns, in this order; empty where they are chosen by pattern and kind.
     pattern : str
-        Of names, with ``*`` as wildcard.
+        Pattern of names, with ``*`` as wildcard.
     kind : {"", "numeric", "categorical"}
         Columns of numbers, or of categories; empty for both.
     """
@@ -181,7 +181,7 @@ class Rows(_Operation):
     complement : bool
         Keep the other blocks.
     seed : int
-        Of the order in which blocks are dealt; -1 deals them in turn.
+        Seed of the order in which blocks are dealt; -1 deals them in turn.
     """
 
     fold: int
@@ -476,7 +476,7 @@ def _shortest(chain: Iterable[tuple[Mapping[str, Any], _One]]) -> list[_One]:
     Parameters
     ----------
     chain : iterable of (mapping, object)
-        Of each operation how it travels, and what to return.
+        For each operation how it travels, and what to return.
     """
     kept = list[tuple[Mapping[str, Any], _One]]()
     for record, one in chain:

@@ -54,7 +54,7 @@ class WireFormat:
         n_parties : int
             Number of parties behind the total.
         context : bytes
-            Of the release (`Request.context`); codes that round draw from it.
+            Context of the release (`Request.context`); codes that round draw from it.
         party : int
             Place of the encoding party in the roster, likewise.
         """

@@ -46,7 +46,7 @@ class StepResults:
     parameters : mapping of str to Any
         The model's.
     summary : Summary
-        Of the fitted model.
+        Summary of the fitted model.
     """
 
     step: str

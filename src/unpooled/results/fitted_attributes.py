@@ -139,7 +139,7 @@ def columns_by(
     above : sequence, optional
         Cells of a row above the others, with its name, such as an intercept.
     largest : bool
-        Of more columns than a page shows, whether it shows those with the largest
+        With more columns than a page shows, whether it shows those with the largest
         values or the first.
     **about
         Other attributes of the table.
@@ -170,7 +170,7 @@ def fitting(
     what : str
         What these columns are.
     weight : (p,) array, optional
-        Of too many rows those with the largest are shown; the first when omitted.
+        With too many rows those with the largest are shown; the first when omitted.
     most : int
         How many rows are shown of too many.
     """

@@ -93,7 +93,7 @@ class GaussianPrivacy:
         `centre` in the middle of each column's range, half the range as `scale` and the
         root of the number of columns as `row_norm`, no row is shortened.
     rounds : int, default 4
-        Of the mechanism "power": how often products are summed. The number is fixed
+        For the mechanism "power": how often products are summed. The number is fixed
         before, and each costs the same.
 
     Raises

@@ -59,7 +59,7 @@ class Evaluation:
     y : str, list of str or None
         The label, or the columns that are predicted.
     score_errors : dict of str to list of float
-        Of scores that are computed from binned counts: the most by which those of the
+        For scores that are computed from binned counts: the most by which those of the
         rows can differ, for each fold.
     classes : list
         The c classes of `confusion_matrix`; empty where no accuracy is scored.

@@ -40,7 +40,7 @@ def add_further_results(step: StudyStep, model: Any, view: Federation) -> None:
     Parameters
     ----------
     step : StudyStep
-        Of the study.
+        Step of the study.
     model : estimator
         Fitted on `view`; receives the results as attributes.
     view : Federation

@@ -124,7 +124,7 @@ def pipeline_of(models: Iterable[tuple[str, Any]], partition: str) -> "Pipeline"
     models : iterable of (str, estimator)
         Fitted or not, in order.
     partition : {"rows", "columns"}
-        Of the study.
+        Partition of the study.
     """
     from sklearn.pipeline import Pipeline
 

@@ -44,7 +44,7 @@ def write_results(place: RunFolder, facts: "Facts", *, pictures: bool = True) ->
     Parameters
     ----------
     place : RunFolder
-        Of the run.
+        Folder of the run.
     facts : Facts
         Those of the run.
     pictures : bool, default True

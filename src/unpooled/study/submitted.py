@@ -38,7 +38,7 @@ class Submitted:
     folder : str
         The run's folder on this machine.
     time : str
-        Of the last change, ISO 8601, UTC.
+        Time of the last change, ISO 8601, UTC.
     reason : str
         Why it failed.
     """

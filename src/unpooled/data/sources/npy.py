@@ -27,7 +27,7 @@ class MappedRows:
     shape : tuple of int
         As in the file's header.
     dtype : numpy.dtype
-        Of the cells.
+        Type of the cells.
     ndim : int
         Number of axes.
     """

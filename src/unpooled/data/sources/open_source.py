@@ -100,16 +100,16 @@ def open_source(
         by default. A pass over a file or a database needs a few times as much memory,
         whatever the number of rows.
     separator : str, optional
-        Of CSV and TSV files: the character between cells, such as ``";"``.
+        For CSV and TSV files: the character between cells, such as ``";"``.
     decimal : {".", ","}, optional
-        Of CSV and TSV files: ``","`` for numbers with a decimal comma.
+        For CSV and TSV files: ``","`` for numbers with a decimal comma.
     encoding : str, optional
-        Of CSV and TSV files, UTF-8 by default, and of files of SAS, SPSS and Stata, by
+        For CSV and TSV files, UTF-8 by default, and for files of SAS, SPSS and Stata, by
         default what the file says: a name such as ``"cp1252"`` or ``"utf-16"``.
     sheet : str, optional
-        Of an Excel workbook with several sheets.
+        For an Excel workbook with several sheets.
     rename : mapping of str to str, optional
-        Of files that name their columns: by the name in the file, the name that the
+        For files that name their columns: by the name in the file, the name that the
         study has for it, such as ``{"ILL": "ill"}``. All other arguments have the
         study's names.
     where : str, optional

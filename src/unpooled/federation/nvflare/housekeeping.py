@@ -32,7 +32,7 @@ class Pruned:
     Attributes
     ----------
     folders, bytes : int
-        Of what was deleted.
+        Number and bytes of what was deleted.
     stuck : str
         Why the last folder could not be deleted; empty where all were.
     """

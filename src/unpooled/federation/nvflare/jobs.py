@@ -43,7 +43,7 @@ def write_job(
     folder : Path
         To be made.
     name : str
-        Of the job.
+        Name of the job.
     parties : sequence of str
         The silos; all must take part.
     content : mapping

@@ -301,7 +301,7 @@ class Standby:
     Parameters
     ----------
     kind : {"server", "silo"}
-        Of the kit.
+        Kind of the kit.
     """
 
     def __init__(self, kind: str) -> None:
@@ -387,7 +387,7 @@ def stand_by(kind: str) -> None:
     Parameters
     ----------
     kind : {"server", "silo"}
-        Of the kit.
+        Kind of the kit.
     """
     library_build()  # of the source that is loaded now, which may be replaced later
     _load(kind)

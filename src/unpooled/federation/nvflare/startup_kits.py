@@ -428,7 +428,7 @@ def start(kit: Path, *, quiet: bool = False) -> NoReturn:
     Parameters
     ----------
     kit : Path
-        Of a server or silo.
+        Kit of a server or silo.
     quiet : bool, default False
         Write nothing to standard output: NVFlare writes the same to log.txt in the kit,
         of which it keeps ten files of at most 20 MB.

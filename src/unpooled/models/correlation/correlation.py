@@ -149,7 +149,7 @@ class Correlation(FederatedEstimator):
         each pair of columns, the rows with a value in both: more rows, a different
         sample for each pair, and more numbers that leave.
     confidence_level : float, default 0.95
-        Of the confidence intervals, above 0 and below 1.
+        Level of the confidence intervals, above 0 and below 1.
 
     Attributes
     ----------

@@ -63,7 +63,7 @@ class FAMD(MultipleFactors):
     n_numeric_ : int
         p.
     correlations_ : (p, k) array
-        Of numeric columns and components.
+        Correlations of numeric columns and components.
     category_coordinates_ : (J, k) array
         Barycentres, as FactoMineR's: the mean of the coordinates of a category's rows.
     contributions_ : (p + J, k) array

@@ -62,11 +62,11 @@ class Pooled:
     N : int
         Number of rows.
     mean : (p,) array
-        Of all columns.
+        Mean of all columns.
     covariance : (p, p) array
         With denominator N.
     names : tuple of str
-        Of the columns: numbers first, then indicators.
+        Names of the columns: numbers first, then indicators.
     """
 
     N: int
@@ -86,11 +86,11 @@ class MultipleFactors(
     eigenvalues_ : (k,) array
         Principal inertias, in descending order.
     total_inertia_ : float
-        Of all components.
+        Total inertia of all components.
     explained_inertia_ratio_ : (k,) array
         Shares of the total inertia.
     encoder_ : OneHotEncoder
-        Of the columns of categories.
+        Encoder of the columns of categories.
     """
 
     eigenvalues_: Float[Array, " k"] = field(init=False)

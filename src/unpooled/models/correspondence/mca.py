@@ -53,7 +53,7 @@ class MCA(MultipleFactors):
     explained_inertia_ratio_ : (k,) array
         Their shares of the total inertia.
     total_inertia_ : float
-        Of all components: categories over columns, less 1.
+        Total inertia of all components: categories over columns, less 1.
     benzecri_eigenvalues_ : (k,) array
         Benzécri's correction, ``(Q / (Q - 1) (λ - 1/Q))²``, and 0 for λ of at most 1/Q,
         with Q columns.

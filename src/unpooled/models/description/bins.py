@@ -26,7 +26,7 @@ def cuts_of(
     Parameters
     ----------
     edges : sequence of arrays
-        Of each column, ascending, with the outermost two.
+        Edges of each column, ascending, with the outermost two.
     most : int
         k, whatever the columns are, so that a column's are the same in any view.
     """

@@ -494,9 +494,9 @@ def lines_of(
     rows : float
         How many rows there are.
     totals : Totals
-        Of all silos: which columns have categories or two values, and the limit.
+        Totals of all silos: which columns have categories or two values, and the limit.
     width : int
-        Of the lines.
+        Width of the lines.
 
     Returns
     -------

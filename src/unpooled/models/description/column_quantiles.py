@@ -63,7 +63,7 @@ class QuantileSearch:
     count : (g, p) array
         How many values each column has in each group.
     probabilities : (r,) array
-        Of the quantiles.
+        Probabilities of the quantiles.
     rank : (l,) array
         Ranks, from 1.
     share : (g, p, r) array

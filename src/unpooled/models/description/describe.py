@@ -442,7 +442,7 @@ class Describe(FederatedEstimator):
     silo_class_category_counts_ : (m, c, s, v) array
         Likewise.
     silo_p_value_ : (m, p) array
-        Of the test of the classes that a silo has.
+        P-value of the test of the classes that a silo has.
     silo_tests_ : list of list of str
         Its name, for each silo and column.
     silo_smd_ : (m, l, p) array

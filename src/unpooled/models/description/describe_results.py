@@ -120,7 +120,7 @@ class _Parts:
     Attributes
     ----------
     names : list of str
-        Of the parts: groups with all rows at the end, or silos.
+        Names of the parts: groups with all rows at the end, or silos.
     size : (g,) array
         Numbers of rows.
     n, n_missing, mean, std : (g, p) arrays

@@ -136,7 +136,7 @@ class PrivateQuantiles:
     values : (r, p) array
         Quantiles of each column.
     widths : (p,) array
-        Of the finest parts of each column's range.
+        Widths of the finest parts of each column's range.
     intervals : (2, r, p) array
         Lower and upper ends at 95 %, of sampling and noise together.
     privacy : dict
@@ -161,7 +161,7 @@ def private_quantiles(
     federation : Federation
         Its columns are counted.
     probabilities : (r,) array
-        Of the quantiles.
+        Probabilities of the quantiles.
 
     Raises
     ------

@@ -233,7 +233,7 @@ class Quantiles(FederatedEstimator):
     Parameters
     ----------
     probabilities : sequence of float, default (0.25, 0.5, 0.75)
-        Of the quantiles, from 0 to 1.
+        Probabilities of the quantiles, from 0 to 1.
     comparison : {"summed", "mpc"}, default "summed"
         How silos search. "summed" adds counts below candidates, and the totals are
         opened in the silos alone, whose programs find the same brackets. "mpc" opens no
@@ -271,7 +271,7 @@ class Quantiles(FederatedEstimator):
     privacy_ : dict
         Only with `privacy`: its parameters and cost, as of `StandardScaler`.
     probabilities_ : (r,) array
-        Of the quantiles.
+        Probabilities of the quantiles.
     columns_ : list of str
         Names of the columns.
     n_features_in_ : int
@@ -491,7 +491,7 @@ def column_values(
     federation : Federation
         Its columns are searched.
     probabilities : (r,) array
-        Of the quantiles.
+        Probabilities of the quantiles.
     units : (p,) array, optional
         The multiples that values are of; those of the model's `decimals` when omitted.
     inward : bool, default False

@@ -73,7 +73,7 @@ class TableTotals:
     rows : (g,) array
         Rows of each group; without classes there is one group.
     count, total, squares : (g, p) arrays
-        Of each column and group the number of values, their sum, and the squared
+        For each column and group the number of values, their sum, and the squared
         deviations from the group's mean.
     cells : (g, s, m) array
         Counts of the codes of categories.
@@ -255,7 +255,7 @@ def of_categories(
     Parameters
     ----------
     counts : (g, m) array
-        Of each group how many values are `first`, how many the next whole number, ...
+        For each group how many values are `first`, how many the next whole number, ...
     frequent : (v,) array of int
         The codes of one column, -1 for all others.
     first : int, default 0

@@ -665,7 +665,7 @@ def heterogeneity(
 
 def _component_count(k: Any, p: int, m: int) -> int:
     if m < 2:
-        raise DataError("One silo does not differ from others; two are needed.")
+        raise DataError("One silo cannot be compared with others; two are needed.")
     if k is None:
         return min(5, p)
     return whole_number("n_components", k, most=p)

@@ -400,7 +400,7 @@ def precision_score(
         "macro": the mean over the classes; "weighted": weighted by their sizes;
         "micro": of the rows of all classes together; None: each.
     zero_division : float, default 0
-        Of a class that no row is predicted as.
+        Value for a class that no row is predicted as.
 
     Returns
     -------
@@ -448,7 +448,7 @@ def recall_score(
         As of `precision_score`. Of two classes, the specificity is the recall of the
         other one.
     zero_division : float, default 0
-        Of a class that has no row.
+        Value for a class that has no row.
 
     Returns
     -------
@@ -495,7 +495,7 @@ def f1_score(
     y_true, y_pred, labels, pos_label, average
         As of `precision_score`.
     zero_division : float, default 0
-        Of a class that has no row and is not predicted.
+        Value for a class that has no row and is not predicted.
 
     Returns
     -------
@@ -747,7 +747,7 @@ def calibration_curve(
     Returns
     -------
     prob_true, prob_pred : (b,) arrays
-        Of the bins that have rows, in ascending order.
+        Shares and mean probabilities of the bins that have rows, in ascending order.
 
     Raises
     ------

@@ -201,7 +201,7 @@ def jackknife_of(
     align, attributes
         As of `jackknife`.
     test_scores : dict of str to (cv,) array, optional
-        Of a cross-validation in the same rounds.
+        Scores of a cross-validation in the same rounds.
     """
     model, others = last_step(whole), [last_step(part) for part in parts]
     axes = _estimates_of(model, attributes)

@@ -562,7 +562,7 @@ class DealtGroups:
     sizes : (k,) array of int
         How many rows each silo has, and each group.
     seed : int
-        Of the silos' draws of rows.
+        Seed of the silos' draws of rows.
     """
 
     deals: Int[Array, "b k k"]

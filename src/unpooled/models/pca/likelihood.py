@@ -58,7 +58,7 @@ def mean_log_likelihood(
     federation : Federation
         Rows with the model's columns.
     mean : (p,) array
-        Of the fit.
+        Mean of the fit.
     components : (k, p) array
         Orthonormal rows.
     variances : (k,) array

@@ -93,7 +93,7 @@ def distances_of(
     X : (n, p) array
         Rows.
     mean : (p,) array
-        Of the fit.
+        Mean of the fit.
     components : (k, p) array
         Orthonormal rows.
     variances : (k,) array

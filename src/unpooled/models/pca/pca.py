@@ -141,7 +141,7 @@ def principal_components(
     N : int
         Sample size.
     mean : (p,) array
-        Of all rows.
+        Mean of all rows.
     wanted : int, float or None
         Number of components, share of variance, or all.
     spare : callable, optional
@@ -201,7 +201,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         takes the one that sends fewer bytes. "gossip" sums such products among
         neighbours, without a coordinator.
     tol : float, default 1e-9
-        Of iterative solvers: largest sine of the angle between the components' span
+        For iterative solvers: largest sine of the angle between the components' span
         and its limit, certified by residuals and the gap behind the components.
     max_iter : int, default 100
         Most rounds of iterative solvers.

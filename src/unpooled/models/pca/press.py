@@ -93,7 +93,7 @@ def press(whole: Moments, parts: Sequence[Moments]) -> Float[Array, " l"]:
     Parameters
     ----------
     whole : Moments
-        Of all rows.
+        Moments of all rows.
     parts : sequence of Moments
         Of all rows without each fold.
 

@@ -134,7 +134,7 @@ _LARGEST = 8.0
 # be lost in the lattice.
 _CONDITION = 64.0
 # Most that clipping may take off the variances of normal rows, in their relative
-# standard errors, for a fit to use any clipping.
+# standard errors, for a fit to have standard errors.
 _CLIPPED = 0.1
 # Components beyond those kept that are found where there are more than `ALL_PAIRS`
 # columns.
@@ -364,9 +364,9 @@ class _Pass:
     short : bool
         Whether that cuts half of the rows, or more.
     noise : NoiseOfMoments
-        Of the totals.
+        Noise of the totals.
     mean : (p,) array
-        Of these rows.
+        Mean of these rows.
     """
 
     C: Float[Array, "p p"]
@@ -425,7 +425,7 @@ class _Passes:
         expected : float
             The root mean square length of rows that were multiplied.
         share : float
-            Of the fit's cost.
+            Share of the fit's cost.
         """
         N, p = self.location.N, self.federation.n_features
         mean = self.clipping.centre + self.location.shift
@@ -500,7 +500,7 @@ def _shortening(
     Parameters
     ----------
     variance : (p,) array
-        Of the first covariance matrix, in descending order.
+        Eigenvalues of the first covariance matrix, in descending order.
     edge : float
         Of its noise.
     k : int

@@ -139,7 +139,7 @@ def private_errors(
         Mean, less the public centre; with `stretch` that of the multiplied rows, less
         the point that was subtracted.
     noise : NoiseOfMoments
-        Of the totals.
+        Noise of the totals.
     stretch : (p, p) array, optional
         M⁻¹, where totals are of rows M x. All p components are then in `axes`.
     seen : (k,) array of bool, optional

@@ -66,7 +66,7 @@ class Location:
     energy : float
         Sum of squared distances from it.
     noise : NoiseOfMoments
-        Of these three; that of `products` is of `energy`.
+        Noise of these three; that of `products` is of `energy`.
     """
 
     N: int

@@ -39,7 +39,7 @@ class RotatedLoadings(Tabular):
         ``L @ rotation`` are the rotated loadings, with L the components times the
         square roots of their variances.
     correlations : (k, k) array
-        Of the rotated components; the identity by varimax.
+        Correlations of the rotated components; the identity by varimax.
     explained_variance : (k,) array
         Sum of the squares of each one's loadings.
     columns : list of str

@@ -44,7 +44,7 @@ class Spectrum:
     noise : float
         Mean variance of the directions that are not kept.
     certificate : RitzPairs, optional
-        Of an iterative solver: residuals and gap, in units of the scatter.
+        Certificate of an iterative solver: residuals and gap, in units of the scatter.
     attributes : mapping of str to value
         Further fitted attributes, by their names.
     n_kept_in_silos : int

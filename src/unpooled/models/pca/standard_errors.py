@@ -338,7 +338,7 @@ def standard_errors(
     federation : Federation
         The rows of the fit.
     pairs : Eigenpairs
-        Of the fit, at least k.
+        Eigenpairs of the fit, at least k.
     k : int
         Number of components, at least 1.
     of_loadings : bool
@@ -395,7 +395,7 @@ class _Weights:
     correlations : bool
         Whether columns were standardised.
     arguments, of_standardisation : mapping
-        Of the steps, without the mean.
+        Arguments of the steps, without the mean.
     subspaces : (k, 2) int array
         The first and last component of the subspace that each lies in, from 0.
     known : (k,) bool array

@@ -201,7 +201,7 @@ def tables_of_names(
     dictionary : mapping of float to str
         Their names.
     n_cells, number : int
-        Of each table; ``n_cells`` is ``SIZES[number]``.
+        Size and number of each table; ``n_cells`` is ``SIZES[number]``.
     """
     tables = list[Array]()
     for column in cells.T:

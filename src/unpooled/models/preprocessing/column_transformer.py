@@ -66,7 +66,7 @@ def make_column_selector(
     Parameters
     ----------
     pattern : str, default "*"
-        Of names, with ``*`` as wildcard: ``"lab_*"``.
+        Pattern of names, with ``*`` as wildcard: ``"lab_*"``.
     kind : {"numeric", "categorical"}, optional
         Columns of numbers, or of categories; None: both.
 

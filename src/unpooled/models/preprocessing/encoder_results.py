@@ -39,13 +39,13 @@ def encoder_exhibits(
     Parameters
     ----------
     groups : sequence of CategoryGroups
-        Of each column.
+        Groups of each column.
     columns : sequence of str
         Their names.
     numbers : sequence of (g,) array, optional
-        Of each column, the number as which each group is encoded; -1 for none.
+        For each column, the number as which each group is encoded; -1 for none.
     dropped : sequence of int, optional
-        Of each column, the group that no indicator is made of; -1 for none.
+        For each column, the group that no indicator is made of; -1 for none.
     """
     labels = [_label(one, label) for one in groups for label in one.labels]
     joined = any(one.joined for one in groups)

@@ -273,7 +273,7 @@ class OneHotEncoder(CategoryEncoder):
         group, "infrequent". Silos refuse groups of fewer rows than their policies ask
         for (`min_rows_per_class`).
     handle_unknown : str, default "infrequent_if_exist"
-        Of names that nobody had in `fit`: to count them as infrequent where there are
+        For names that nobody had in `fit`: to count them as infrequent where there are
         infrequent ones, and otherwise to leave the row without a category; "ignore",
         always the latter; or "error", for rows at hand alone. A silo that refused would
         tell that it has such a name, and with "error" does as with "ignore".

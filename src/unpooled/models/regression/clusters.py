@@ -83,7 +83,7 @@ def cluster_products(
     Parameters
     ----------
     scores : (n, m) array
-        Of each row.
+        Scores of each row.
     clusters : (n,) array
         The number of each row's cluster.
     grouped : bool
@@ -196,7 +196,7 @@ def score_products(
     steps : pair of Step
         Adds the products of rows' scores, and of clusters'.
     arguments : mapping of str to object
-        Of both steps, such as "mean" and "scale" of the columns of the model.
+        Arguments of both steps, such as "mean" and "scale" of the columns of the model.
     """
     if model.cov_type == "nonrobust":
         return None

@@ -344,7 +344,7 @@ def log_likelihood(
     family : str
         Name of the family.
     deviance : float
-        Of the fit.
+        Deviance of the fit.
     constant : float
         "saturated" of `Family.evaluated`, over all silos.
     N : int

@@ -446,7 +446,7 @@ class GLM(newton.Searched, RegressorMixin, Inference, FederatedEstimator):
             Predictors. A federation gives a view of the predictions, and of the
             response where it has it, for `unpooled.metrics`; nothing leaves a silo.
         offset : (n,) array-like, optional
-            Of the rows of an array, where the fit has an offset.
+            Offset of the rows of an array, where the fit has an offset.
 
         Returns
         -------

@@ -107,7 +107,7 @@ class Inference:
         N, n_parameters : int
             Sample size and number of parameters.
         dof : float
-            Of the reference distribution.
+            Degrees of freedom of the reference distribution.
         """
         inverse = solved(information, np.eye(len(information)))
         inverse = (inverse + inverse.T) / 2

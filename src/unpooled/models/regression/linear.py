@@ -311,7 +311,7 @@ class _Standardised:
     N : int
         Sample size.
     mean, scale : (p + 1,) arrays
-        Of predictors and response.
+        Means and scales of predictors and response.
     R : (p, p) array
         Cross-products of standardised predictors.
     b : (p,) array
@@ -413,7 +413,7 @@ class LinearRegression(LeastSquares, Inference):
     deviance_ : float
         The sum of squared residuals.
     log_likelihood_ : float
-        Of normal errors, at the most likely variance.
+        Log-likelihood of normal errors, at the most likely variance.
     aic_, bic_ : float
         ``2 k - 2 log_likelihood_`` and ``k log N - 2 log_likelihood_``.
     kept_ : str

@@ -197,7 +197,7 @@ class _GradientSearch:
     count : (c,) array
         Sizes of the classes.
     mean, scale : (p,) arrays
-        Of the columns.
+        Means and scales of the columns.
     own : bool
         Whether each silo has intercepts of its own, which the search leaves out.
     """
@@ -278,9 +278,9 @@ class _GradientSearch:
         Parameters
         ----------
         step : Step
-            Of the gradient.
+            Step of the gradient.
         products : (p, p) array
-            Of the columns' deviations from their means, added over all rows.
+            Products of the columns' deviations from their means, added over all rows.
         """
         found, N = self.evaluated(step, theta), self.count.sum()
         Z = np.zeros((len(products) + 1, len(products) + 1))

@@ -106,7 +106,7 @@ class LogLikelihood:
     deviance : float
         -2 times the log-likelihood, up to a constant.
     gradient : (k,) array
-        Of the log-likelihood.
+        Gradient of the log-likelihood.
     information : (k, k) array or None
         Expected information, symmetric; None of an evaluation that leaves it out.
     further : mapping of str to float
@@ -216,7 +216,7 @@ def maximised(
     max_iter : int
         Largest number of evaluations.
     names : sequence of str
-        Of the parameters, for errors.
+        Names of the parameters, for errors.
     of_classes : bool, default False
         Whether the deviance is -2 times the sum of logarithms of probabilities.
     evaluate_gradient : callable, optional

@@ -69,7 +69,7 @@ def correlation_errors(
     federation : Federation
         The columns of both views, those of the first in front.
     mean : (p + q,) array
-        Of all rows.
+        Mean of all rows.
     A, B : (p, k) and (q, k) arrays
         Directions of the columns as they are, whose scores have variance 1.
     r : (k,) array

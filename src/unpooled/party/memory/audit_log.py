@@ -392,7 +392,7 @@ class AuditLog:
         Parameters
         ----------
         ledger : Ledger
-            Of one study or several.
+            Ledger of one study or several.
         party : str
             This silo's name there.
 

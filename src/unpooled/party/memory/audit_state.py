@@ -156,7 +156,7 @@ class LoggedStudy:
     sessions : set of str
         Sessions that the silo joined, ever.
     keys : dict of str to mapping
-        Of sessions that it joined, the parties with the keys that were pinned. Earlier
+        For sessions that it joined, the parties with the keys that were pinned. Earlier
         versions of the library wrote these with every round.
     text : str
         The study file as it was announced last; empty before.

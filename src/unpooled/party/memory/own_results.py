@@ -56,7 +56,7 @@ def write_own_results(
     table : Table
         The silo's rows in the study's order, for their ids.
     partition : {"rows", "columns"}
-        Of the study.
+        Partition of the study.
     """
     paths: list[Path] = []
     for name, about, array in kept.described():

@@ -29,7 +29,7 @@ class PartialTotals:
     n_rows : int
         Number of these rows.
     digest : bytes
-        Of these rows, in their order.
+        Digest of these rows, in their order.
     totals : mapping of str to array
         The step's totals over them.
     """

@@ -532,7 +532,7 @@ class Studies:
         Parameters
         ----------
         header : mapping
-            Of the refused message.
+            Header of the refused message.
         rule : str
             The rule.
         digests : mapping of str to str

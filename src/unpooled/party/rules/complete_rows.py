@@ -72,7 +72,7 @@ class CompleteRows:
         Parameters
         ----------
         earlier : sequence of sequence of str
-            Of each choice of rows before this one the columns in which they are
+            For each choice of rows before this one the columns in which they are
             complete; none for all rows.
 
         Raises

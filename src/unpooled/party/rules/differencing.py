@@ -48,7 +48,7 @@ class DifferencingRules:
         Has the rosters, the versions of the table, how its cells were filled, and the
         settings of steps.
     key : bytes
-        Of the digests of rows, at most 64.
+        Key of the digests of rows, at most 64.
     policy : Policy
         The silo's rules.
     """

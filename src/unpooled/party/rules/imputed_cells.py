@@ -45,7 +45,7 @@ class ImputedCells:
     Parameters
     ----------
     key : bytes
-        Of the digests of cells in the notes of earlier versions of the library.
+        Key of the digests of cells in the notes of earlier versions of the library.
     audit_log : AuditLog
         Keeps the fillings.
     policy : Policy

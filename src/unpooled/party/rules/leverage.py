@@ -64,7 +64,7 @@ class LeverageRule:
     audit_log : AuditLog
         Keeps the decisions.
     key : bytes
-        Of the digests of rows, at most 64.
+        Key of the digests of rows, at most 64.
     policy : Policy
         The silo's rules.
     """

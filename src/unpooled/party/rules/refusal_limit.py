@@ -91,7 +91,7 @@ def question_of(
     Parameters
     ----------
     header : mapping
-        Of the refused message, from anybody.
+        Header of the refused message, from anybody.
     digests : mapping of str to str
         SHA-256 of the message's arrays.
     of_table : bool, default False

@@ -18,9 +18,9 @@ def check_round(number: int, answered: int) -> None:
     Parameters
     ----------
     number : int
-        Of the requested round.
+        Number of the requested round.
     answered : int
-        Of the last round that the session answered; 0 before the first.
+        Number of the last round that the session answered; 0 before the first.
     """
     if number <= answered:
         raise Refusal("replayed")

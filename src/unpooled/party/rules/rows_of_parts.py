@@ -150,7 +150,7 @@ class _BlockMoments:
     Attributes
     ----------
     count, total, squares, least, most : (K, p) arrays
-        Of the cells that have a value.
+        Statistics of the cells that have a value.
     """
 
     count: Int[Array, "K p"]

@@ -55,7 +55,7 @@ class TableVersions:
     Parameters
     ----------
     key : bytes
-        Of the digests, at most 64; the same after a restart.
+        Key of the digests, at most 64; the same after a restart.
     audit_log : AuditLog
         Keeps the versions.
     policy : Policy

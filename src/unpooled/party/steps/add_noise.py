@@ -61,7 +61,7 @@ def noised(
     declared : Declared
         With its `noise`.
     rho : float
-        Of the step.
+        Cost (ρ) of the step.
     honest : int
         Number of shares, from `honest_shares`.
     """

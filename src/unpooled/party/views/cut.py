@@ -124,7 +124,7 @@ def brought_together(
     Parameters
     ----------
     blocks, classes : (n,) arrays of int
-        Of each row.
+        Block and class of each row.
     rare : (n, q) array of bool
         Which rows have rare cells, by column; of many columns the first are served.
     order : (n,) array of int
@@ -163,7 +163,7 @@ def none_alone(
     Parameters
     ----------
     blocks, classes : (n,) arrays of int
-        Of each row.
+        Block and class of each row.
     flags : (n, q) array of bool
         Values that few rows have.
     fixed : (n,) array of bool

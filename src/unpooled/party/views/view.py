@@ -104,7 +104,7 @@ class _Transform:
     made : tuple of str
         The columns that it makes.
     sources : tuple of int
-        Of a transform by column, the places in `read` of what these are made of.
+        For a transform by column, the places in `read` of what these are made of.
     """
 
     operation: Derive

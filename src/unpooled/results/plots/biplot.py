@@ -40,9 +40,9 @@ def draw_biplot(
     means : (c, 2) array
         Centres of the ellipses.
     names : sequence of str
-        Of the c classes; texts beside the centres.
+        Names of the c classes; texts beside the centres.
     covariances : (c, 2, 2) array
-        Of the classes.
+        Covariance matrices of the classes.
     coverage : float
         Share of a normal distribution that an ellipse contains.
     arrows : (q, 2) array
@@ -50,7 +50,7 @@ def draw_biplot(
     columns : sequence of str
         Names of the q columns.
     labels : sequence of str
-        Of the two axes.
+        Labels of the two axes.
     title : str
         What the ellipses and arrows are.
 

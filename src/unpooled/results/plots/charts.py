@@ -56,7 +56,7 @@ def scree(
     reference : (l,) array, optional
         Shares that those of the components are compared with.
     name : str
-        Of the reference.
+        Name of the reference.
     errors : (k,) array, optional
         Half the lengths of the first k shares' intervals.
     """

@@ -39,11 +39,11 @@ def plane(
     Parameters
     ----------
     means : (c, 2) array
-        Of the classes' coordinates.
+        Means of the classes' coordinates.
     covariances : (c, 2, 2) array
-        Of the coordinates within each class.
+        Covariance matrices of the coordinates within each class.
     names : sequence of str
-        Of the classes.
+        Names of the classes.
     people : mapping of str to (n, 2) array
         Coordinates of people, by class; empty where the silos did not disclose any.
     """
@@ -94,13 +94,13 @@ def densities(
     Parameters
     ----------
     means : (c,) array
-        Of the classes.
+        Means of the classes.
     spread : float
         Standard deviation within each.
     weights : (c,) array
         Areas under the curves: the classes' prior probabilities.
     names : sequence of str
-        Of the classes.
+        Names of the classes.
     threshold : float, optional
         Where predictions of two classes change.
     """

@@ -32,7 +32,7 @@ def confusion_matrix(
     shares : (c, c) array
         From 0 to 1: how dark the cells are.
     names : sequence of str
-        Of the classes.
+        Names of the classes.
     """
     axes = confusion_axes(blank, names)
     texts = np.array([[f"{n:,}" for n in row] for row in counts.tolist()])
@@ -50,7 +50,7 @@ def confusion_axes(
     figure_of : callable
         Makes a figure of a height.
     names : sequence of str
-        Of the classes.
+        Names of the classes.
     """
     cell = min((WIDTH - _LEFT - 8) / len(names), _CELL)
     longest = max(len(short(name, _LETTERS)) for name in names)
@@ -76,7 +76,7 @@ def draw_confusion(
     shades : (c, c) array
         From 0 to 1: how dark the cells are.
     names : sequence of str
-        Of the classes.
+        Names of the classes.
     """
     from matplotlib.patches import Rectangle
 

@@ -33,7 +33,7 @@ def forests(terms: Sequence[str], lines: Sequence[Lines]) -> "Figure":
     terms : sequence of str
         Names of the panels.
     lines : sequence of (names, (l, 3) array, (l,) array of bool)
-        Of each: who estimated, the estimate with both ends of its interval, and which
+        For each: who estimated, the estimate with both ends of its interval, and which
         are combined ones.
     """
     heights = [_TOP + _LINE * len(names) + _AXIS for names, _, _ in lines]

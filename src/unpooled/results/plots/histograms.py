@@ -39,7 +39,7 @@ def histograms(
     columns : sequence of str
         Names of those that are drawn: the first ones.
     edges, counts : sequences of arrays
-        Of each column; NaN stands for a count that is withheld.
+        Edges and counts of each column; NaN stands for a count that is withheld.
     """
     across = min(_ACROSS, len(columns))
     down = -(-len(columns) // across)
@@ -75,7 +75,7 @@ def draw_histogram(
     axes : Axes
         To draw on.
     name : str
-        Of the column.
+        Name of the column.
     edges : (l + 1,) array
         Ascending; a single bin with infinite edges is drawn from 0 to 1.
     counts : (l,) array

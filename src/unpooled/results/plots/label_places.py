@@ -35,9 +35,9 @@ def label_places(
     points : (p, 2) array
         What is named.
     widths : sequence of float
-        Of the names, in units of the points.
+        Widths of the names, in units of the points.
     height : float
-        Of a line.
+        Height of a line.
     gap : float
         Between a point and its name.
     picture : sequence of four float

@@ -34,7 +34,7 @@ def correlation_circle(
     points : (p, 2) array
         Correlations.
     names : sequence of str
-        Of the columns.
+        Names of the columns.
     first : (p,) array of bool
         Whether a column belongs to the first view.
     labels : (str, str)
@@ -78,7 +78,7 @@ def category_map(
     points : (p, 2) array
         Coordinates.
     names : sequence of str
-        Of the categories.
+        Names of the categories.
     labels : (str, str)
         Names of the two components.
     """
@@ -113,11 +113,11 @@ def write_names(
     points : (p, 2) array
         Ends of arrows from the origin.
     texts, colours : sequence of str
-        Of the points.
+        Texts and colours of the points.
     sizes : (float, float, float)
         Width of a letter, height of a line, and the gap to a point, in their units.
     limit : float
-        Of the picture, from -limit to limit in both directions.
+        Half the width of the picture, from -limit to limit in both directions.
     taken : (t, 4) array, optional
         As of `label_places`.
     """

@@ -180,7 +180,7 @@ def _differences(
     y : (n, l) array of int
         Shares of the bits of r.
     cipher : CipherContext
-        Of the key that the party lacks which receives the shares.
+        Cipher of the key that the party lacks which receives the shares.
     first : bool
         Whether this is the party whose shares contain public numbers.
     """

@@ -39,7 +39,7 @@ class JointComputation(ABC):
     bits : int
         Bits of the integers that hold totals and intermediate values.
     verb : str
-        Of the steps that declare it, and the visibility of their lines.
+        Verb of the steps that declare it, and the visibility of their lines.
     patience : float
         Seconds within which a process answers.
     shares_people : bool
@@ -110,7 +110,7 @@ class ComputedTotal(JointComputation):
     Attributes
     ----------
     name : str
-        Of the total.
+        Name of the total.
     fraction : int
         Bits after the point of its entries.
     largest : float

@@ -48,9 +48,9 @@ class SharedEigenpairs(ComputedTotal):
     Attributes
     ----------
     name : str
-        Of the total: the packed upper triangle of a matrix whose trace is 1.
+        Name of the total: the packed upper triangle of a matrix whose trace is 1.
     vectors, values : str
-        Of the two declared arrays, (k, p) and (k,). Rows of zeros stand for
+        Names of the two declared arrays, (k, p) and (k,). Rows of zeros stand for
         eigenvectors that are not determined.
     """
 

@@ -51,7 +51,7 @@ class SharedProducts(ComputedTotal):
         Of the total, (N q): the cells of N rows of q columns, one row after the other.
         Every column has length 1, or is 0.
     products : str
-        Of the declared array, (q, q).
+        Name of the declared array, (q, q).
     """
 
     name: str

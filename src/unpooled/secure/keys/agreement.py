@@ -46,7 +46,7 @@ class Offer(NamedTuple):
     public : bytes
         Ephemeral X25519 public key, 32 bytes.
     signature : bytes
-        Of the party's identity, 64 bytes.
+        Signature of the party's identity, 64 bytes.
     head : str
         Hash of the party's audit log up to the session.
     """
@@ -118,7 +118,7 @@ class Agreement:
         Parameters
         ----------
         offers : mapping of str to Offer
-            Of all parties, this one included.
+            Offers of all parties, this one included.
         seen : mapping of str to str, optional
             The head of this party's audit log that each other party saw last.
         partners : collection of str, optional

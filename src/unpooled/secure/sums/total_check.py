@@ -83,7 +83,7 @@ def seal_sums(
     Parameters
     ----------
     sums : array
-        Of `check_sums`.
+        Result of `check_sums`.
     key : bytes
         Shared by the parties and unknown to the coordinator.
     party : str
