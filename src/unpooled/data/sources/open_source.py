@@ -104,7 +104,7 @@ def open_source(
     decimal : {".", ","}, optional
         For CSV and TSV files: ``","`` for numbers with a decimal comma.
     encoding : str, optional
-        For CSV and TSV files, UTF-8 by default, and for files of SAS, SPSS and Stata, by
+        For CSV and TSV files, UTF-8 by default; for files of SAS, SPSS and Stata, by
         default what the file says: a name such as ``"cp1252"`` or ``"utf-16"``.
     sheet : str, optional
         For an Excel workbook with several sheets.
