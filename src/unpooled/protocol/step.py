@@ -89,8 +89,8 @@ class Step:
     fitted_by, by_column, by_pattern, affine, own_rows : see `derived`
     of_source, by_cells, from_noise, widens : see `derived`
     computation : JointComputation or None
-        The polynomial whose sign a compared step opens, or the result of the totals that
-        a computed step opens.
+        The polynomial whose sign a compared step opens, or the results that a computed
+        step opens of its totals.
     reuses : bool
         The silo keeps the totals, and runs the step on new rows only.
     between_two : bool
