@@ -151,7 +151,8 @@ def test_control_rows_next_to_an_edge_carry_the_information(opened):
     assert last is not None
     middle = last[0, 1] / last[0, 0]
     spread = sd * np.sqrt(last[1, 1] / last[0, 0] - middle**2)
-    assert spread < 0.1
+    # In years; how far the two are apart is a matter of where the edge was found.
+    assert spread < 0.2
     assert np.abs(ages - middle * sd - mean).min() < spread
 
 
