@@ -20,11 +20,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from unpooled.arrays import Array, Float
-from unpooled.protocol.shared_blocks import MOST_BLOCKS
+from unpooled.protocol.shared_blocks import LEVELS, MOST_BLOCKS
 from unpooled.protocol.step import of_protocol, release
 
-# Numbers of blocks that silos tell apart.
-LEVELS = (2, 3, 4, 5, 10, 15, MOST_BLOCKS)
 # Silos that each block has rows of: of two, each could subtract its own part.
 _FEWEST_SILOS = 3
 # Silos that can have so many have all blocks. Numbers of rows of the blocks that a silo

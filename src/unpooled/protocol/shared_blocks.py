@@ -17,6 +17,8 @@ from unpooled.arrays import Array, UInt8
 
 # Totals over all unions of K blocks have at most K independent ones.
 MOST_BLOCKS = 20
+# Numbers of blocks that silos tell apart on a row partition: one of them is common.
+LEVELS = (2, 3, 4, 5, 10, 15, MOST_BLOCKS)
 # Rows of a common block; a silo whose policy asks for more refuses selections.
 SHARED_ROWS = 10
 

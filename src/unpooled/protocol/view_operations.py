@@ -7,6 +7,7 @@ evaluates them in `unpooled.party.views.view`.
 import math
 import re
 from abc import ABC, abstractmethod
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -18,7 +19,7 @@ import numpy as np
 from unpooled.arrays import Array
 from unpooled.ledger import canonical
 from unpooled.protocol.message import digest
-from unpooled.protocol.shared_blocks import MOST_BLOCKS
+from unpooled.protocol.shared_blocks import LEVELS, MOST_BLOCKS
 
 
 class _Operation(ABC):
@@ -176,8 +177,8 @@ class Rows(_Operation):
     fold, of : int
         With ``of > 0``: the blocks are dealt to so many parts, and `fold` is the part.
     share : float
-        With ``of == 0``: the part has this share of the blocks, rounded; of any first
-        two or more blocks at least one, and not all.
+        With ``of == 0``: the part has this share of the blocks, rounded, also of the
+        first 2, 3, 4, 5, 10 and 15; of any first two or more at least one, and not all.
     complement : bool
         Keep the other blocks.
     seed : int
@@ -210,11 +211,13 @@ class Rows(_Operation):
     def _share(self, blocks: Sequence[int]) -> list[int]:
         smaller = min(self.share, 1.0 - self.share)
         picked, first = list[int](), 0
-        for n in range(2, len(blocks) + 1):
-            # One block of those since the last that was picked.
-            if max(1, math.floor(smaller * n + 0.5)) > len(picked):
-                picked.append(self._dealt(blocks[first:n])[0])
-                first = n
+        # The part has its share of the first blocks, of as many as silos may have, and
+        # one of the first two, whichever earlier operations left.
+        firsts = {min(2, len(blocks)), *(bisect_left(blocks, n) for n in LEVELS)}
+        for n in sorted(n for n in firsts if n > 1):
+            lacking = max(1, math.floor(smaller * n + 0.5)) - len(picked)
+            picked += self._dealt(blocks[first:n])[:lacking]
+            first = n
         others = [block for block in blocks if block not in picked]
         return picked if self.share <= 0.5 else others
 
