@@ -99,4 +99,6 @@ def test_words_of_another_shape_are_not_added(here):
         header["seals"] = [[number, content, signature.hex(), build]]
 
     lies(here, STEP, change)
-    assert "something else than is declared" in str(fails(here, to="coordinator"))
+    assert "in another shape or type than declared" in str(
+        fails(here, to="coordinator")
+    )

@@ -128,7 +128,7 @@ def as_declared(
     """Return an array that a party sent, if it has the declared shape and type."""
     if array is None or (array.shape, array.dtype) != wanted:
         raise AggregationError(
-            f"{party} sent something else than is declared for {name}.",
+            f"{party} sent {name} in another shape or type than declared.",
             rule="malformed_message",
         )
     return array

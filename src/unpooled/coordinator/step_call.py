@@ -229,9 +229,9 @@ class RoundRunner(abc.ABC):
         Returns
         -------
         dict of str to array, `Veiled` or dict
-            Of a summed step the totals by name, `Veiled` with ``to="parties"``. Of a
-            disclosed step such a dict by party. Of a compared step the signs.
-            Empty for an exchanged step.
+            The totals by name of a summed step, `Veiled` with ``to="parties"``; such a
+            dict by party of a disclosed one; the signs of a compared one. Empty for an
+            exchanged step.
         """
 
     def run_steps(self, calls: Sequence[StepCall]) -> list[dict[str, Any]]:
@@ -240,7 +240,7 @@ class RoundRunner(abc.ABC):
         Parameters
         ----------
         calls : sequence of StepCall
-            Of summed steps, no two of them alike.
+            Calls of summed steps, no two of them alike.
 
         Returns
         -------

@@ -159,7 +159,7 @@ def complete_rows(table: Table, columns: Sequence[str]) -> Table:
     Parameters
     ----------
     table : Table
-        Of any rows.
+        A table of any rows.
     columns : sequence of str
         Some of its columns.
     """

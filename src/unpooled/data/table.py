@@ -197,7 +197,7 @@ class ArrayTable(Table):
     Parameters
     ----------
     X : (n, p) array, SciPy sparse array or MappedRows
-        Of any real dtype or bool. Dense float64 is not copied: blocks of adjacent
+        Any real dtype or bool. Dense float64 is not copied: blocks of adjacent
         columns are read-only views. Entries that a sparse array does not store are
         zeros, not missing.
     roles : Roles, optional

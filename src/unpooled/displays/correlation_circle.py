@@ -81,8 +81,8 @@ class CorrelationCircleDisplay(Display):
         Returns
         -------
         CorrelationCircleDisplay
-            Of all columns; of more than 30, the 15 that lie farthest out. Constant
-            columns have no correlations and are left out.
+            A circle of all columns; of more than 30, the 15 that lie farthest out.
+            Constant columns have no correlations and are left out.
 
         Raises
         ------

@@ -183,7 +183,8 @@ class Layout:
         Parameters
         ----------
         before, after : Layout
-            Of the part. What it became stands behind each party's other columns.
+            Layouts of the part. What it became stands behind each party's other
+            columns.
         """
         read = set(before.columns)
         by_party = {

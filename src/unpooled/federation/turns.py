@@ -25,7 +25,7 @@ class Turns:
     Parameters
     ----------
     name : str
-        Of its thread.
+        Name of its thread.
     """
 
     def __init__(self, name: str) -> None:

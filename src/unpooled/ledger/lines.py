@@ -89,8 +89,8 @@ class Release:
     peers : tuple of str
         For exchanged arrays, the neighbours to which or from which they were sent.
     rho, delta : float
-        Of a total with noise for differential privacy: what it costs each silo, and the
-        δ of its request; 0 for all others.
+        What a total with noise for differential privacy costs each silo, and the δ of
+        its request; 0 for all others.
     time : str
         Time at which the coordinator wrote the line, ISO 8601, UTC; empty in a plan.
     hash : str

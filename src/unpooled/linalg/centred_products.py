@@ -91,7 +91,7 @@ def far_columns(
     Parameters
     ----------
     mean, squares : (p,) array
-        Of all rows: column means, and sums of squared deviations from them.
+        Column means of all rows, and sums of squared deviations from them.
     N : int
         Number of rows.
     """

@@ -27,7 +27,8 @@ class OneWay:
     f_statistic : (p,) array
         With m - 1 and N - m degrees of freedom.
     p_value : (p,) array
-        Of the F test of equal means, which assumes normality and equal variances.
+        p-value of the F test of equal means, which assumes normality and equal
+        variances.
     """
 
     eta_squared: Float[Array, " p"]

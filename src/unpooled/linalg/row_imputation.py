@@ -84,7 +84,7 @@ def imputed_in_turn(
 def regression_on_others(S: Float[Array, "p p"], target: int) -> Float[Array, " p"]:
     """Return the coefficients of a column's regression on the others; 0 for itself.
 
-    Of collinear columns it is the solution of minimum norm, in the columns' own units,
+    For collinear columns it is the solution of minimum norm, in the columns' own units,
     as of `numpy.linalg.lstsq`. All ends go on with the same bits.
 
     Parameters

@@ -146,7 +146,7 @@ class LinearClassifier(ClassifierMixin, FederatedEstimator):
 
         Notes
         -----
-        Of a federation is released what `unpooled.metrics.confusion_matrix` releases.
+        On a federation it releases what `unpooled.metrics.confusion_matrix` releases.
         """
         if not isinstance(X, Federation):
             return super().score(X, y, sample_weight)

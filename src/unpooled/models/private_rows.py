@@ -78,7 +78,8 @@ class Clipping:
     row_norm : float
         The norm that rows are clipped to about it.
     epsilon, delta : float
-        Of the whole fit. A step that takes a `share` spends that part of their ρ.
+        Privacy of the whole fit. A step that takes a `share` spends that part of their
+        ρ.
     """
 
     centre: Float[Array, " p"]

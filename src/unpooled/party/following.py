@@ -314,7 +314,8 @@ class Following:
         Parameters
         ----------
         requests : sequence of Request
-            Of one round, as they came; the first one tells what the last round gave.
+            Requests of one round, as they came; the first one tells what the last round
+            gave.
         **session
             What a program needs to know of the session: "parties", "protection",
             "partition", "seed", and "own_columns", which the silo has behind a view.
@@ -572,7 +573,7 @@ def _check_text(
 def _asked(call: Call, asked: Mapping[str, Any]) -> dict[str, Any]:
     """Return a call as texts have it.
 
-    Of a model to update, texts have the file: its parameters are in the model, and it
+    Texts have the file of a model to update: its parameters are in the model, and it
     is fitted anew where the mean has moved far.
     """
     updates = asked["method"] == "update" and call.method in ("update", "fit")

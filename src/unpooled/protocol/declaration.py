@@ -93,8 +93,8 @@ class Declared:
     def pairs_features(self) -> bool:
         """Whether the release is over pairs of features, like a covariance.
 
-        Of what a step makes of the features, such as an information matrix, the axes
-        have other letters; a symmetric array is over pairs of it all the same.
+        An array of what a step makes of the features, such as an information matrix,
+        has axes with other letters; if symmetric, it is over pairs all the same.
         """
         features = sum(letter in FEATURE_AXES for letter in self.letters)
         squares = self.symmetric and self.level == "aggregate"

@@ -126,9 +126,9 @@ class OpenedRound:
     to : {"coordinator", "parties"}
         Who can open its totals.
     words : mapping of str to array
-        Of a summed step the words of each total. Of a disclosed step each party's
-        array as ``party/name``. Of a compared or a computed step what
-        the computing parties opened.
+        The words of each total of a summed step; each party's array of a disclosed
+        one, as ``party/name``; what the computing parties opened of a compared or a
+        computed one.
     sealed : mapping of str to mapping of str to str
         By party and name, the party's sealed sums of its own words, hexadecimal.
     signed : mapping of str to (bytes, bytes)

@@ -28,8 +28,8 @@ def is_private(step: Step) -> bool:
 def cost(step: Step, public: Mapping[str, Any]) -> float:
     """Return the ρ that a request costs a silo, 0 where it promises no privacy.
 
-    Of a step that takes a `share` that part of the (ε, δ)'s ρ: rounds whose shares add
-    up to 1 cost (ε, δ) together. The noise is drawn for the same ρ that is charged.
+    A step that takes a `share` costs that part of the (ε, δ)'s ρ: rounds whose shares
+    add up to 1 cost (ε, δ) together. The noise is drawn for the same ρ that is charged.
 
     Raises
     ------

@@ -81,7 +81,7 @@ class Request:
     inbox : mapping of str to Sealed
         The sealed arrays of neighbours from the last such round, by release.
     digests : mapping of str to str
-        Of public arrays, as the message that brought them was checked against.
+        Digests of public arrays, as the message that brought them was checked against.
     """
 
     study: str

@@ -213,7 +213,8 @@ def summed(
     takes : mapping of str to str or Public, optional
         Public arguments that are arrays: their axes, or `public` with their meaning.
     reuses : bool, default False
-        Of a step that reads `X` alone, by rows: see `unpooled.party.steps.incremental`.
+        For a step that reads `X` alone, by rows: see
+        `unpooled.party.steps.incremental`.
     between_two : bool, default False
         See `Step`. Elsewhere a silo takes such a step for a disclosure of its value.
     settings : sequence of str, optional

@@ -27,7 +27,7 @@ def environment(*folders: Path) -> jinja2.Environment:
     Parameters
     ----------
     *folders : Path
-        Of templates, before those of the report.
+        Folders of templates, read before those of the report.
     """
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader([*folders, _FOLDER]),

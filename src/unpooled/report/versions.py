@@ -12,8 +12,8 @@ _PACKAGES = ("numpy", "scipy", "scikit-learn", "cryptography")
 def versions() -> Mapping[str, str]:
     """Return the versions of the programs that run here, by name.
 
-    Of this library the build: another source of the same version may word a report
-    differently, which `unpooled audit` would take for an edit.
+    This library's is that of the build: another source of the same version may word a
+    report differently, which `unpooled audit` would take for an edit.
     """
     found = {"Python": platform.python_version(), "unpooled": library_build()}
     found |= {package: metadata.version(package) for package in _PACKAGES}

@@ -231,6 +231,6 @@ def _array(name: str, value: Any) -> ResultTable | None:
 def without_rounding(values: Array, scale: float | Array) -> Array:
     """Return numbers, with 0 for those that are rounding errors beside `scale`.
 
-    Of centred columns a mean is 3e-16, which a reader takes for a result.
+    A mean of centred columns is 3e-16, which a reader takes for a result.
     """
     return np.where(np.abs(values) <= 1e-13 * np.abs(scale), 0.0, values)

@@ -195,7 +195,7 @@ def evaluate(study: StudyFile, view: Federation) -> Evaluation:
     Parameters
     ----------
     study : StudyFile
-        Of which the first steps are fitted on all rows: see `n_on_all_rows`.
+        A study whose first steps are fitted on all rows: see `n_on_all_rows`.
     view : Federation
         What the step behind these reads.
     """

@@ -68,8 +68,8 @@ def coordinate(
     Parameters
     ----------
     content : mapping
-        Of the job: "do" ("plan", "run" or "resume"), "file" and "text" of the study,
-        and "models", the files of the models that it updates.
+        The job's keys: "do" ("plan", "run" or "resume"), "file" and "text" of the
+        study, and "models", the files of the models that it updates.
     open_channel : callable
         Returns the channel to the parties.
     kit : Path

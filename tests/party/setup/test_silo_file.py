@@ -168,7 +168,7 @@ def test_a_key_that_others_may_read_is_refused(tmp_path, mode):
     make_identity(tmp_path / "key")
     (tmp_path / "key").chmod(mode)
 
-    with pytest.raises(StudyError, match="Others than its owner"):
+    with pytest.raises(StudyError, match="Other users of this machine"):
         read_identity(tmp_path / "key")
 
 

@@ -20,7 +20,7 @@ _CHUNK_CELLS = 2**17
 class ExcelReader(CellReader):
     """Reads a sheet whose first row names the columns.
 
-    Of a formula the value is read that was stored with it. Rows without any value are
+    A formula is read as the value that was stored with it. Rows without any value are
     no rows, as in text files.
 
     Parameters

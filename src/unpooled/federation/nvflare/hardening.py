@@ -163,8 +163,9 @@ def check_private(kit: Path) -> None:
     for path in (kit / "startup").glob("*.key"):
         if path.is_file() and others_may_read(path):
             raise StudyError(
-                f"Others than its owner may read {path}. Make it private (chmod 600); "
-                f"if others were able to copy it, ask for a new kit."
+                f"Other users of this machine may read {path}. Make it "
+                f"private (chmod 600); if others were able to copy it, ask for a "
+                f"new kit."
             )
 
 

@@ -281,7 +281,7 @@ class PlannedNumbers:
     Parameters
     ----------
     dry : DryRun
-        Of the plan.
+        The federation that the study was planned with.
     columns : sequence of str
         All columns of the study.
     """

@@ -172,7 +172,7 @@ def gram_of(
     Raises
     ------
     DataError
-        Of more rows than a Gram matrix is for.
+        With more rows than a Gram matrix is for.
     """
     N = int(encoded.n_rows or 0)
     if N > MOST_ROWS:

@@ -56,7 +56,7 @@ class FAMD(MultipleFactors):
     explained_inertia_ratio_ : (k,) array
         Their shares of the total inertia.
     total_inertia_ : float
-        Of all components: the number of numeric columns, and for each column of
+        Inertia of all components: the number of numeric columns, and for each column of
         categories their number less 1.
     variables_ : (p + J,) array of str
         Names of the p numeric columns and of the J categories, "site_north".

@@ -409,7 +409,8 @@ class Describe(FederatedEstimator):
     category_counts_ : (g, s, v) array
         Numbers of rows; NaN where withheld.
     p_value_ : (p,) array
-        Of the test that `tests_` names; NaN where anything of the column is withheld.
+        p-value of the test that `tests_` names; NaN where anything of the column is
+        withheld.
     tests_ : list of str
         "Welch’s t-test", "one-way analysis of variance", "chi-squared", or "".
     pairs_ : list of list of str
@@ -1017,7 +1018,7 @@ def _numbered(
 ) -> tuple[Federation, dict[str, list[str]]]:
     """Return a view with numbers for texts, and the names that they stand for.
 
-    Of each column of texts the names of frequent categories.
+    The names are those of each text column's frequent categories.
     """
     names, texts = federation.feature_names, list(federation.categorical)
     if not texts:

@@ -436,8 +436,8 @@ def quantiles(
         Missing cells are left out. On a column partition each silo is asked to show
         the quantiles of its own columns.
     probabilities : sequence of float, default (0.25, 0.5, 0.75)
-        Of the quantiles; this and what follows are as of `Quantiles`, which this fits,
-        and which says what is released.
+        Probabilities of the quantiles; this and what follows are as of `Quantiles`,
+        which this fits, and which says what is released.
     comparison : {"summed", "mpc"}, default "summed"
         How silos search.
     min_rows : int, default 10

@@ -26,9 +26,9 @@ class ClassShapes:
     within : (r, r) array
         Within classes, each class counting by its rows, whatever the priors are.
     total : (r, r) array
-        Of all rows.
+        Covariance matrix of all rows.
     by_class : (c, r, r) array or None
-        Of each class; None where the fit did not open them.
+        Covariance matrix of each class; None where the fit did not open them.
     factor : (p, r) array or None
         F, where the covariances are of coordinates in a span; None where they are of
         the columns.

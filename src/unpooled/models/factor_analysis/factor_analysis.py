@@ -62,7 +62,8 @@ class FactorAnalysis(
         k, the number of factors: at most so many that the model has no more parameters
         than the covariance matrix has entries, ``(p - k)² >= p + k``.
     rotation : {"varimax", "promax"} or None, default None
-        Of the loadings: "varimax" is orthogonal, "promax" lets factors correlate.
+        Rotation of the loadings: "varimax" is orthogonal, "promax" lets factors
+        correlate.
     kaiser : bool, default False
         Whether the rotation is of loadings with rows scaled to length 1 (Kaiser's
         normalisation, as in R's `factanal`). Off, as in scikit-learn.

@@ -85,8 +85,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
     coef0 : float, default 1
         Of "poly" and "sigmoid".
     approximation : {None, "nystroem", "fourier"}, default None
-        Of the kernel: none; by `n_landmarks` landmark rows; or, with "rbf", by as many
-        random Fourier features, the only choice on a row partition.
+        Approximation of the kernel: none; by `n_landmarks` landmark rows; or, with
+        "rbf", by as many random Fourier features, the only choice on a row partition.
     n_landmarks : int, default 100
         l, the number of landmark rows, or of features.
     scores : {"coordinator", "parties"}, default "coordinator"
@@ -99,8 +99,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
     Attributes
     ----------
     eigenvalues_ : (k,) array
-        Of the centred kernel matrix, or of its approximation, undivided, in descending
-        order.
+        Eigenvalues of the centred kernel matrix, or of its approximation, undivided, in
+        descending order.
     eigenvalue_sum_ : float
         Sum of all eigenvalues, kept or not: the trace of the centred kernel matrix, or
         of its approximation. Not with ``scores="parties"``.

@@ -76,7 +76,7 @@ class CrossValidation(FederatedEstimator):
     Parameters
     ----------
     estimator : estimator or Pipeline
-        Of this library; clones of it are fitted.
+        An estimator of this library; clones of it are fitted.
     candidates : sequence of dict, optional
         Parameters of the estimator to try; by default those that it has.
     cv : int, default 5
@@ -501,7 +501,7 @@ def jackknife(
         those of ``X.folds(cv, shuffle=False)``: unions of the jackknife's blocks where
         cv divides `n_blocks`, so that folds and blocks differ in nothing smaller.
     scoring : str or sequence of str, optional
-        Of the cross-validation, as of `cross_validate`.
+        Scores of the cross-validation, as of `cross_validate`.
 
     Returns
     -------

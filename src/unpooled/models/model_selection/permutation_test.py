@@ -362,7 +362,8 @@ class PermutationTest(FederatedEstimator):
     Attributes
     ----------
     statistic_ : (k,) array
-        Of the rows as they are: k = 1, or the p eigenvalues of the correlations.
+        Statistic of the rows as they are: k = 1, or the p eigenvalues of the
+        correlations.
     p_value_ : (k,) array
         ``(1 + exceeding_) / (1 + B)``: the probability of such a statistic, or a larger
         one, where there is no association within silos; of a `Heterogeneity`, where
@@ -558,7 +559,7 @@ class DealtGroups:
     Attributes
     ----------
     deals : (b, k, k) array of int
-        Of silo i to group j.
+        How many rows silo i gives to group j.
     sizes : (k,) array of int
         How many rows each silo has, and each group.
     seed : int

@@ -190,8 +190,8 @@ class PersonalizedPCA(
     own_variance_ratio_ : float
         What the silos' own components explain beyond, as a part of the same.
     own_components_ : (m, l, p) array
-        Of each silo, in the order of the federation's parties. Kept in the silos;
-        reading it asks for them, where their policies disclose own values.
+        Components of each silo, in the order of the federation's parties. Kept in the
+        silos; reading it asks for them, where their policies disclose own values.
     own_explained_variance_ : (m, l) array
         Variances along these, likewise.
     mean_ : (p,) array

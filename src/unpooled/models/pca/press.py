@@ -95,13 +95,13 @@ def press(whole: Moments, parts: Sequence[Moments]) -> Float[Array, " l"]:
     whole : Moments
         Moments of all rows.
     parts : sequence of Moments
-        Of all rows without each fold.
+        Moments of all rows without each fold.
 
     Returns
     -------
     (l,) array
-        Of all rows; infinite where a column is explained completely. l is p, or less
-        where the folds have few rows.
+        PRESS of all rows; infinite where a column is explained completely. l is p, or
+        less where the folds have few rows.
 
     Raises
     ------

@@ -356,7 +356,7 @@ class _Pass:
     Attributes
     ----------
     C : (p, p) array
-        Of rows that a metric shortened, and that were clipped.
+        Covariance matrix of rows that a metric shortened, and that were clipped.
     edge, along : float
         The largest eigenvalue of the noise in all directions, and of that of rank one.
     row_norm : float
@@ -502,7 +502,7 @@ def _shortening(
     variance : (p,) array
         Eigenvalues of the first covariance matrix, in descending order.
     edge : float
-        Of its noise.
+        Largest eigenvalue of its noise.
     k : int
         Number of components wanted.
     """

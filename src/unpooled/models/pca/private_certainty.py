@@ -200,9 +200,10 @@ class _Entries:
     Attributes
     ----------
     beside : (k, p) array
-        Of the entries (j, i) of k rows; what stands at i = j is left out of all sums.
+        Values of the entries (j, i) of k rows; what stands at i = j is left out of all
+        sums.
     along : (k,) array
-        Of the entries (j, j), but for the part of N's noise.
+        Values of the entries (j, j), but for the part of N's noise.
     squares : (k,) array
         m_j².
     of_mean : (k,) array
@@ -350,9 +351,10 @@ class MeanSquare:
         energy, total : float, (p,) array
             Squared distances from the centre and deviations, added, with noise.
         shift : (p,) array
-            Of the printed mean from the centre; it depends on the noise of `total`.
+            Difference of the printed mean and the centre; it depends on the noise of
+            `total`.
         noise : NoiseOfMoments
-            Of these; that of `products` is of `energy`.
+            Noise of these; that of `products` is of `energy`.
         """
         length = math.sqrt(float(np.add.reduce(shift * shift)))
         along = float(np.add.reduce(shift * total))
@@ -401,7 +403,7 @@ def largest_of_block(width: int, deviation: float) -> float:
     width : int
         l, the number of directions of the block.
     deviation : float
-        Of an entry of the noise.
+        Standard deviation of an entry of the noise.
     """
     return deviation * (math.sqrt(2.0 * width) + _OF_LARGEST)
 
@@ -414,7 +416,7 @@ def largest_of_products(B: Float[Array, "p l"], deviation: float) -> float:
     B : (p, l) array
         M⁻¹ times directions.
     deviation : float
-        Of an entry off the diagonal.
+        Standard deviation of an entry off the diagonal.
     """
     squares, _ = symmetric_eigenpairs(product(B.T, B), B.shape[1])
     most, all_of = float(squares[0]), float(np.add.reduce(squares))
@@ -443,8 +445,8 @@ def smallest_variance(p: int, N: int, noise: NoiseOfMoments) -> float:
 def smallest_gap(N: int, noise: NoiseOfMoments, variance: float = 0.0) -> float:
     """Return the difference of two variances that is detected with 80 % probability.
 
-    Of two components of about this `variance` each; without one, as far as noise alone
-    decides it.
+    The two components have about this `variance` each; without one, as far as noise
+    alone decides it.
     """
     deviation = 2.0 * math.sqrt((noise.products / N) ** 2 + variance**2 / N)
     return _RICE_80 * deviation

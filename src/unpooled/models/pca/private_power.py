@@ -134,7 +134,7 @@ def by_power(
     centre : (p,) array
         The public centre.
     random_state : int, RandomState or None
-        Of the first block.
+        Seed of the first block.
     """
     p = federation.n_features
     k = check_is_number(wanted, "power", p)

@@ -235,7 +235,8 @@ class CategoryEncoder(TransformerMixin, FederatedEstimator):
     ) -> Float[Array, "n p"]:
         """Return the codes of rows at hand, checked against the fitted columns.
 
-        Of names that nobody had in the fit `strict` makes an error, `warned` a warning.
+        Names that nobody had in the fit are an error with `strict`, a warning with
+        `warned`.
         """
         rows = self._check_objects(X)
         known_names = self.categories_ if strict or warned else list[Array]()

@@ -142,7 +142,7 @@ def check_clusters(
     Parameters
     ----------
     federation : Federation
-        Of the fit.
+        The rows of the fit.
     cov_type : str
         As the model has it.
     clusters : str or None

@@ -215,8 +215,8 @@ class GLM(newton.Searched, RegressorMixin, Inference, FederatedEstimator):
     deviance_ : float
         -2 times the log-likelihood, less that of means equal to the responses.
     null_deviance_ : float
-        Of the model with the intercept, or the silos' own intercepts, alone; not with
-        an offset.
+        Deviance of the model with the intercept, or the silos' own intercepts, alone;
+        not with an offset.
     dispersion_ : float
         Estimate of φ, Pearson's chi-squared by N - k, where k is the number of
         predictors and intercepts; 1 of "binomial" and "poisson".
@@ -490,7 +490,7 @@ class GLM(newton.Searched, RegressorMixin, Inference, FederatedEstimator):
 
         Notes
         -----
-        Of a federation are released, as totals only, N, the sum of the response, and
+        On a federation it releases, as totals only, N, the sum of the response, and
         two deviances: from the model, and from the mean of these rows.
         """
         if sample_weight is not None or self.offset is not None:

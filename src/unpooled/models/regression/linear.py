@@ -235,7 +235,7 @@ class LeastSquares(RegressorMixin, FederatedEstimator):
 
         Notes
         -----
-        Of a federation is released what `unpooled.metrics.r2_score` releases. On a
+        On a federation it releases what `unpooled.metrics.r2_score` releases. On a
         column partition the silos alone open the predictions, also where `predict`
         sends them to the coordinator, which receives R².
         """
@@ -595,7 +595,7 @@ class LinearRegression(LeastSquares, Inference):
     ) -> None:
         """Set what follows from the sum of squared residuals and k parameters.
 
-        Of which p are coefficients, whose squares in units of their covariance matrix
+        p of these are coefficients, whose squares in units of their covariance matrix
         are `wald`: for equal variances the usual test.
         """
         dof = N - k

@@ -669,7 +669,8 @@ class LogisticRegression(newton.Searched, Inference, LinearClassifier):
 def _contrasts(k: int) -> Float[Array, "c k"]:
     """Return the matrix that maps the functions of all classes but one to all.
 
-    Of two classes the one is kept; of more, the mean over the classes is subtracted.
+    With two classes the one is kept; with more, the mean over the classes is
+    subtracted.
     """
     if k == 1:
         return np.ones((1, 1))

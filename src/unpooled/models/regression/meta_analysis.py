@@ -107,7 +107,8 @@ class MetaAnalysis(FederatedEstimator):
     Parameters
     ----------
     family : {"gaussian", "binomial", "poisson", "gamma"}, default "gaussian"
-        Of the regression, with the links of `GLM`. "gaussian" is linear regression.
+        Family of the regression, with the links of `GLM`. "gaussian" is linear
+        regression.
     offset : str, optional
         Name of a column that is added to the linear predictor.
     site_effects : bool, default False
@@ -127,7 +128,7 @@ class MetaAnalysis(FederatedEstimator):
         Whether each has a fit of its own. Others are left out: rows that are fewer than
         parameters, collinear columns, separated classes, responses without variation.
     estimates_, standard_errors_ : (m, c) arrays
-        Of the silos' own regressions; NaN where there is none.
+        Coefficients of the silos' own regressions; NaN where there is none.
     fixed_, fixed_se_ : (c,) arrays
         Combined with weights 1 / v, and standard errors.
     random_, random_se_ : (c,) arrays

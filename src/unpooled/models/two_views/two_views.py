@@ -406,7 +406,7 @@ class Predicting(TwoViews):
 
         Notes
         -----
-        Of a federation is released what `unpooled.metrics.r2_score` releases.
+        On a federation it releases what `unpooled.metrics.r2_score` releases.
         """
         if not isinstance(X, Federation):
             import sklearn.metrics

@@ -147,7 +147,7 @@ class LoggedStudy:
     lines : int
         Lines of the silo's own ledger.
     sealed : dict of str to int
-        Of those, by the key that sealed them: each key has its own count.
+        How many of those each key sealed: each has its own count.
     fitted : set of (str, tuple of str)
         Steps that ran, with the transforms in front of them, since the study was
         forgotten: what a view may apply.

@@ -49,8 +49,8 @@ def write_own_results(
     Parameters
     ----------
     folder : Path
-        Of the study's files, which only its owner may read. Files of the same names are
-        replaced.
+        Folder of the study's files, which only its owner may read. Files of the same
+        names are replaced.
     kept : KeptStore
         The arrays that the study's steps kept.
     table : Table

@@ -226,7 +226,7 @@ def _measured(view: View, limit: float) -> Leverage:
 def one_row_carries(view: View, limit: float) -> bool:
     """Whether some row of a view carries a direction of its columns.
 
-    Of a view with about as many columns as rows, one of its columns.
+    In a view with about as many columns as rows, one of its columns.
     """
     view = view.up_to_scale()
     n, p = view.n_rows, len(view.columns)

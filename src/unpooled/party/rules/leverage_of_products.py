@@ -247,7 +247,7 @@ def functions_of(view: View) -> set[str]:
 def check_functions(factors: set[str], n_rows: Iterable[int | float]) -> None:
     """Refuse sums of functions of some columns over few rows, 0 excepted.
 
-    Of q columns there are q sums, q (q + 1) / 2 of products, q of logarithms and
+    q columns have q sums, q (q + 1) / 2 of products, q of logarithms and
     q (q - 1) of ratios: no more than q (2 q + 1) for any q, and as many as the cells of
     2 q + 1 rows.
     """
@@ -269,7 +269,7 @@ def check_drawn(policy: Policy, view: View, n_rows: Iterable[int | float]) -> No
 def _few_of_label(step: Step, view: View, label: str) -> list[int]:
     """Return the rows that sums by class, or with the label, are about here.
 
-    Of classes that are counted over all silos, those of each block by which selections
+    For classes that are counted over all silos, those of each block by which selections
     differ; otherwise those whose label is not the usual one.
     """
     sizes = [n for n, whole in view.class_sizes(label) if n < whole]

@@ -199,7 +199,8 @@ class LeverageTogether:
     ) -> None:
         """Refuse columns of which one row of a table carries a direction.
 
-        Of as many columns as so many answers may have; otherwise two by two.
+        They are judged together, if so many answers may be over so many columns, and
+        otherwise two by two.
         """
         columns = judged.columns
         most = answers * self._policy.max_feature_ratio * table.n_rows
@@ -372,7 +373,8 @@ def _carried(
 def indicators(table: Table, names: frozenset[str], fewest: int) -> list[Indicator]:
     """Return the columns that labels and columns of categories stand for.
 
-    Of groups with few rows none: these are judged where they are released, or merged.
+    Groups with few rows are left out: these are judged where they are released, or
+    merged.
     """
     counts = {name: Counter[object]() for name in sorted(names)}
     for block in _blocks(table, (), list(counts)):

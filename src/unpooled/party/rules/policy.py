@@ -75,7 +75,7 @@ class Policy:
         features; with more features than rows a covariance can be solved for records.
         It holds too for the rows, over all silos, by which folds and splits differ.
         Products with blocks of directions count in `max_released_share`.
-        Of features that are drawn, in number more than the columns that they are made
+        For features that are drawn, in number more than the columns that they are made
         of, it is the largest ratio in any release.
     max_released_share : float, default 0.33
         Most numbers of totals that may be opened about a column, over all studies, as

@@ -46,7 +46,7 @@ def row_digests(
 
     Notes
     -----
-    Of a version of the table that had another label: what was a feature and is the
+    In a version of the table that had another label, what was a feature and is the
     label now counts as a feature, and the other way round.
     key : bytes
         At most 64.

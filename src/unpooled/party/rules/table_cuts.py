@@ -469,8 +469,8 @@ def _rare_rows(table: Table, label: str, fewest: int) -> Bool[Array, "n q"]:
 def _flags(table: Table, label: str) -> Bool[Array, "n q"]:
     """Return which rows have values that few have, two at least.
 
-    Of columns with few different values, each of these; of other columns, whether the
-    cell is missing, has a value, or another value than most rows have, such as a dose
+    In columns with few different values, each of these; in others, whether the cell
+    is missing, has a value, or another value than most rows have, such as a dose
     of those who got any. Whichever column is the label, and whichever was when they
     were cut first.
     """

@@ -300,8 +300,8 @@ def read_identity(path: Path) -> Identity:
     try:
         if others_may_read(path):
             raise StudyError(
-                f"Others than its owner may read {path}. Make it private (chmod 600); "
-                f"if others were able to copy it, make a new key."
+                f"Other users of this machine may read {path}. Make it "
+                f"private (chmod 600); if others were able to copy it, make a new key."
             )
         return Identity(opened(path.read_text("ascii").strip(), path))
     except (OSError, ValueError) as wrong:

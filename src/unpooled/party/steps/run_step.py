@@ -84,7 +84,7 @@ def run_on_parts(
     Parameters
     ----------
     view : View
-        Of some blocks of rows.
+        A view of some blocks of rows.
     parts : sequence of sequence of int
         The blocks of each part, whether they are in the view or not.
     """

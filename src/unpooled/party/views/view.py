@@ -435,7 +435,7 @@ class View:
     def drawn(self) -> list[tuple[int, int]]:
         """How many columns each transform that draws features reads, and it makes.
 
-        Of features that are all mixed afterwards, as along their components, no more
+        Where all features are mixed afterwards, as along their components, no more
         are left than the mixture has columns.
         """
         found = list[tuple[int, int]]()
@@ -769,9 +769,9 @@ class View:
     def class_sizes(self, label: str) -> list[tuple[int, int]]:
         """Return how many rows of each class other views may add or lack, of how many.
 
-        Of all rows: all those of the classes. Of a silo's blocks: those of the classes
-        in each of them. Of blocks that all silos share, which are not stratified: those
-        of the classes in the view and in what it leaves out.
+        For all rows: all those of the classes. For a silo's blocks: those of the
+        classes in each of them. For blocks that all silos share, which are not
+        stratified: those of the classes in the view and in what it leaves out.
         """
         sizes = Counter[tuple[int, object]]()
         parts = np.zeros(self.table.n_rows, int)

@@ -139,7 +139,8 @@ class Computation:
         values : list of list of int
             This party's part of its totals.
         shapes : mapping of str to tuple of int, optional
-            Of the arrays that the step declares, where the computation depends on them.
+            Shapes of the arrays that the step declares, where the computation depends
+            on them.
         """
         self._tell(json.dumps(computation.job(values, shapes or {})))
         self._computing.append(computation)

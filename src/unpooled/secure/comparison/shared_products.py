@@ -48,8 +48,8 @@ class SharedProducts(ComputedTotal):
     Attributes
     ----------
     name : str
-        Of the total, (N q): the cells of N rows of q columns, one row after the other.
-        Every column has length 1, or is 0.
+        Name of the total, (N q): the cells of N rows of q columns, one row after the
+        other. Every column has length 1, or is 0.
     products : str
         Name of the declared array, (q, q).
     """

@@ -64,7 +64,7 @@ def check_sums(
     Returns
     -------
     (64,) or (64, 4) array
-        Of the same type as the words.
+        Sums of the same type as the words.
     """
     if words.dtype.kind != "u" or words.ndim not in (1, 2):
         raise TypeError("only words of a ring have subset sums that add exactly")
