@@ -193,7 +193,7 @@ def test_a_tls_key_that_others_may_read_is_named(tmp_path, kind):
     kit = _private(getattr(kit_folders, kind)(tmp_path))
     (kit / "startup" / "client.key").chmod(0o640)
 
-    with pytest.raises(StudyError, match=r"Others .* may read .*client\.key"):
+    with pytest.raises(StudyError, match=r"Other users .* may read .*client\.key"):
         check_private(kit)
 
 
