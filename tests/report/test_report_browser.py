@@ -375,7 +375,7 @@ def test_paper_has_no_list_of_sections_and_no_dark(browser, address):
     assert paper == "rgb(255, 255, 255)"
     assert not page.locator("nav").is_visible()
     # Results begin on the first sheet: words do not wait for a picture, which may
-    # fill one, and stay with a table, which goes on on the next.
+    # fill one, and stay with a table, which may continue on the next.
     after = """() => [...document.querySelectorAll('figcaption')]
       .map(e => [e.nextElementSibling.className, getComputedStyle(e).breakAfter])"""
     found = {tuple(pair) for pair in page.evaluate(after)}

@@ -254,6 +254,6 @@ def _count_in(reply: Message) -> int:
 
 def _not_as_declared(stage: str) -> AggregationError:
     return AggregationError(
-        f"A silo answered {stage} in another shape or type than declared.",
+        f"A silo's answer to {stage} is not as declared.",
         rule="malformed_message",
     )

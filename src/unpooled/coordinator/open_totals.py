@@ -128,7 +128,8 @@ def as_declared(
     """Return an array that a party sent, if it has the declared shape and type."""
     if array is None or (array.shape, array.dtype) != wanted:
         raise AggregationError(
-            f"{party} sent {name} in another shape or type than declared.",
+            f"{party} did not send {name}, or sent it in another shape or type than "
+            f"declared.",
             rule="malformed_message",
         )
     return array

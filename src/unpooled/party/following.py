@@ -314,8 +314,8 @@ class Following:
         Parameters
         ----------
         requests : sequence of Request
-            Requests of one round, as they came; the first one tells what the last round
-            gave.
+            Requests of one round, in the order of arrival; the first one carries the
+            results of the round before.
         **session
             What a program needs to know of the session: "parties", "protection",
             "partition", "seed", and "own_columns", which the silo has behind a view.

@@ -93,8 +93,8 @@ class Declared:
     def pairs_features(self) -> bool:
         """Whether the release is over pairs of features, like a covariance.
 
-        An array of what a step makes of the features, such as an information matrix,
-        has axes with other letters; if symmetric, it is over pairs all the same.
+        The axes of quantities that a step derives from the features, such as an
+        information matrix, have other letters; a symmetric array of them counts too.
         """
         features = sum(letter in FEATURE_AXES for letter in self.letters)
         squares = self.symmetric and self.level == "aggregate"
