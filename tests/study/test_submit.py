@@ -131,6 +131,7 @@ def asked(tmp_path):
     return Study.from_file(path)
 
 
+@pytest.mark.slow
 def test_a_run_comes_back_whole(server, asked):
     events, plans = [], []
 
@@ -151,6 +152,7 @@ def test_a_run_comes_back_whole(server, asked):
     assert (done.folder / "log.txt").exists()
 
 
+@pytest.mark.slow
 def test_a_plan_writes_nothing(server, asked):
     plan = asked.plan(kit=server.kit)
 
@@ -158,6 +160,7 @@ def test_a_plan_writes_nothing(server, asked):
     assert not asked.folder.exists()
 
 
+@pytest.mark.slow
 def test_a_run_does_not_overwrite_a_folder(server, asked):
     asked.run(kit=server.kit)
 
@@ -165,6 +168,7 @@ def test_a_run_does_not_overwrite_a_folder(server, asked):
         asked.run(kit=server.kit)
 
 
+@pytest.mark.slow
 def test_a_changed_study_is_not_resumed(server, asked):
     asked.run(kit=server.kit)
     asked.path.write_text(asked.text.replace("n_components = 3", "n_components = 2"))
@@ -173,6 +177,7 @@ def test_a_changed_study_is_not_resumed(server, asked):
         Study.from_file(asked.path).resume(kit=server.kit)
 
 
+@pytest.mark.slow
 def test_a_silo_that_is_not_connected_is_named_before_anything_is_asked(server, asked):
     server.present -= {"va"}
 
@@ -199,6 +204,7 @@ def test_a_job_that_ended_without_a_result_is_an_error(server, asked):
     assert not asked.folder.exists()
 
 
+@pytest.mark.slow
 def test_a_server_that_died_is_not_waited_for_as_a_silo_is(server, asked, monkeypatch):
     server.silent = server.away = True
     asked.path.write_text(asked.text.replace("timeout = 30", "timeout = 86400"))
@@ -208,7 +214,7 @@ def test_a_server_that_died_is_not_waited_for_as_a_silo_is(server, asked, monkey
         Study.from_file(asked.path).run(kit=server.kit)
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("state", ["SUBMITTED", "RUNNING"])
 def test_a_job_that_never_begins_is_stopped(server, asked, state):
     server.silent, server.state = True, state
@@ -220,6 +226,7 @@ def test_a_job_that_never_begins_is_stopped(server, asked, state):
     assert server.stopped == ["job-1"]
 
 
+@pytest.mark.slow
 def test_a_failed_study_leaves_its_ledger_and_no_job(server, asked):
     (server.silos["va"] / "policy.toml").write_text(
         "min_rows = 10\nallowed_steps = []\n"
@@ -231,6 +238,7 @@ def test_a_failed_study_leaves_its_ledger_and_no_job(server, asked):
     assert server.stopped == ["job-1"]
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_the_job_where_nobody_is_asked(server, asked):
     server.interrupts = 1
 
@@ -240,6 +248,7 @@ def test_ctrl_c_stops_the_job_where_nobody_is_asked(server, asked):
     assert server.stopped == ["job-1"]
 
 
+@pytest.mark.slow
 def test_ctrl_c_goes_on_where_the_answer_is_no(server, asked):
     server.interrupts, answers = 2, []
 
@@ -250,6 +259,7 @@ def test_ctrl_c_goes_on_where_the_answer_is_no(server, asked):
     assert not server.stopped
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_the_job_where_the_answer_is_yes(server, asked):
     server.interrupts = 1
 
@@ -262,6 +272,7 @@ def test_ctrl_c_stops_the_job_where_the_answer_is_yes(server, asked):
     assert STEPS in asked.text
 
 
+@pytest.mark.slow
 def test_a_silo_that_died_a_moment_ago_is_named_at_once(server, asked):
     server.dead = {"va"}
 
@@ -272,6 +283,7 @@ def test_a_silo_that_died_a_moment_ago_is_named_at_once(server, asked):
     assert not server.jobs
 
 
+@pytest.mark.slow
 def test_a_used_name_is_refused_at_once_and_nothing_is_written(server, asked, tmp_path):
     asked.run(kit=server.kit)
     jobs = len(server.jobs)
@@ -290,6 +302,7 @@ def test_a_used_name_is_refused_at_once_and_nothing_is_written(server, asked, tm
     assert not (tmp_path / "new" / "other").exists()
 
 
+@pytest.mark.slow
 def test_a_run_waits_for_a_silo_and_for_approval(server, asked, monkeypatch):
     local = server.silos["va"] / "silo.toml"
     local.write_text(local.read_text().replace('"none"', '"each-study"'))
@@ -316,6 +329,7 @@ def test_a_run_waits_for_a_silo_and_for_approval(server, asked, monkeypatch):
     )] == [True, True]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_run_waits_for_rows_that_are_away(server, asked, monkeypatch):
     blocks, reasons = FileTable.blocks, []
 
@@ -335,6 +349,7 @@ def test_a_run_waits_for_rows_that_are_away(server, asked, monkeypatch):
     assert "source_unavailable" in reasons[0]
 
 
+@pytest.mark.slow
 def test_a_study_that_was_denied_is_not_waited_for(server, asked):
     local = server.silos["va"] / "silo.toml"
     local.write_text(local.read_text().replace('"none"', '"each-study"'))
@@ -390,6 +405,7 @@ class Jobs:
         self.deleted.append(job)
 
 
+@pytest.mark.slow
 def test_the_coordinator_lists_stops_and_prunes_studies(tmp_path, monkeypatch):
     jobs = Jobs()
 

@@ -33,6 +33,10 @@ _ENDED = "FINISHED"
 _SILENT = "no_reply"
 _ATTEMPTS = 2
 _PATIENCE = 15.0  # seconds that the server has for a reply
+# Seconds for further attempts where a busy server did not answer NVFlare's challenge,
+# for which it gives the server five and tries once.
+_BUSY = 60.0
+_UNANSWERED = "failed to challenge server: timeout"
 # Bytes of a run's results: models, tables and pictures.
 _MOST_UNPACKED = 2**34
 # Part of NVFlare's exception where a certificate is good, and another participant's.
@@ -248,7 +252,6 @@ def connecting(kit: Path | None) -> Iterator[Callable[[], object]]:
 def _connected(kit: Path) -> Any:
     """Return NVFlare's session with the server of a kit."""
     need_engine()
-    from nvflare.fuel.flare_api.flare_api import new_secure_session
     from nvflare.fuel.hci.client import api
 
     from unpooled.federation.nvflare.connected_cell import connected_cells
@@ -264,7 +267,7 @@ def _connected(kit: Path) -> Any:
             contextlib.redirect_stderr(unseen),
             connected_cells(api),
         ):
-            return new_secure_session(user, str(kit), timeout=_PATIENCE)
+            return _session(user, kit)
     except Exception as wrong:
         reason = why_refused(kit)
         if not reason and _NOT_ADMITTED in str(wrong):
@@ -282,6 +285,20 @@ def _connected(kit: Path) -> Any:
         if reason:  # which no waiting changes
             raise StudyError(problem) from wrong
         raise AggregationError(problem, rule="absent") from wrong
+
+
+def _session(user: str, kit: Path) -> Any:
+    """Return NVFlare's session, of which a busy server may miss the first attempts."""
+    from nvflare.apis.fl_exception import FLCommunicationError
+    from nvflare.fuel.flare_api.flare_api import new_secure_session
+
+    end = time.monotonic() + _BUSY
+    while True:
+        try:
+            return new_secure_session(user, str(kit), timeout=_PATIENCE)
+        except FLCommunicationError as wrong:
+            if _UNANSWERED not in str(wrong) or time.monotonic() > end:
+                raise
 
 
 def _close(kit: Path, session: Any) -> None:
