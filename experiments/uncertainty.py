@@ -3,11 +3,11 @@
     python experiments/uncertainty.py [--quick] [--processes N]
 
 ``PCA(standard_errors=True)`` gives standard errors of loadings and variances. An
-interval at 95 % is the estimate ± 1.96 of them. It is drawn again and again, from
-populations whose components are known, and from the rows of real data as if they were
-the population (the bootstrap: N rows with replacement). The share of intervals that
-have the population's value is the coverage. Results go to experiments/results, and the
-plot into the documentation too.
+interval at 95 % is the estimate ± 1.96 of them, for loadings ``components_ci_factor_``
+of them. Samples are drawn again and again, from populations whose components are known,
+and from the rows of real data as if they were the population (the bootstrap: N rows
+with replacement). The share of intervals that have the population's value is the
+coverage. Results go to experiments/results, and the plot into the documentation too.
 """
 
 import argparse
@@ -193,7 +193,8 @@ def hits(setting: Setting, start: int, n: int) -> np.ndarray:
         signs = np.sign((pca.components_ * axes[:COMPONENTS]).sum(axis=1))
         off = np.abs(pca.components_ * signs[:, None] - axes[:COMPONENTS])
         known = ~np.isnan(pca.components_se_).any(axis=1)
-        within = (off <= NORMAL * np.nan_to_num(pca.components_se_)).mean(axis=1)
+        half = pca.components_ci_factor_[:, None] * pca.components_se_
+        within = (off <= np.nan_to_num(half)).mean(axis=1)
         found[0] += known
         found[1] += np.where(known, within, 0.0)
         wrong = np.abs(pca.explained_variance_ * unit - values[:COMPONENTS])

@@ -40,10 +40,12 @@ class LoadingsDisplay:
     errors : (k, p) array, optional
         Standard errors of the loadings, NaN where there is none: bars get intervals at
         95 %.
+    factors : (k,) array, optional
+        Half of these intervals in standard errors, by component; 1.96 when omitted.
 
     Attributes
     ----------
-    loadings, columns, titles, errors
+    loadings, columns, titles, errors, factors
         As given.
     ax_ : Axes or tuple of Axes
         One for each component.
@@ -61,9 +63,10 @@ class LoadingsDisplay:
         titles: Sequence[str],
         *,
         errors: Float[Array, "k p"] | None = None,
+        factors: Float[Array, " k"] | None = None,
     ) -> None:
         self.loadings = np.asarray(loadings, dtype=float)
-        self.errors = errors
+        self.errors, self.factors = errors, factors
         self.columns, self.titles = list(columns), list(titles)
 
     @classmethod
@@ -113,6 +116,8 @@ class LoadingsDisplay:
         drawn, names = weights[chosen], input_names(model)
         errors = vars(model).get("components_se_")
         errors = None if errors is None else errors[chosen]
+        factors = vars(model).get("components_ci_factor_")
+        factors = None if factors is None else factors[chosen]
         if len(names) > max_columns:
             order = np.argsort(-np.abs(drawn).max(axis=0), kind="stable")
             largest = sorted(order[:max_columns].tolist())
@@ -120,7 +125,7 @@ class LoadingsDisplay:
             errors = None if errors is None else errors[:, largest]
         word = "component " if len(chosen) < 4 else ""
         titles = [f"{word}{i + 1}" for i in chosen]
-        return cls(drawn, names, titles, errors=errors).plot(ax=ax)
+        return cls(drawn, names, titles, errors=errors, factors=factors).plot(ax=ax)
 
     def plot(self, *, ax: Any = None) -> "LoadingsDisplay":
         """Draw on new axes, or on those given: see `from_estimator`.
@@ -137,7 +142,10 @@ class LoadingsDisplay:
             panels, letters = [given(one) for one in _panels(ax)], 28
         if len(panels) != k:
             raise DataError(f"{k} components need {k} axes; there are {len(panels)}.")
-        half = None if self.errors is None else NORMAL_95 * self.errors
+        half = self.errors
+        if half is not None:
+            factors = np.full(k, NORMAL_95) if self.factors is None else self.factors
+            half = factors[:, None] * half
         draw_loadings(panels, self.loadings, self.columns, self.titles, letters, half)
         self.ax_ = panels[0] if k == 1 else tuple(panels)
         self.figure_ = panels[0].figure

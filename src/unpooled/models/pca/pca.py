@@ -311,6 +311,10 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         Only with ``standard_errors=True``, or with `privacy`, beside
         `explained_variance_se_`: standard errors of the loadings; NaN for a component
         that is not determined.
+    components_ci_factor_ : (k,) array
+        Only with ``standard_errors=True``: half the 95 % interval of a loading, in its
+        standard errors. 1.96, and more where a component rotates easily into another;
+        NaN for one that is not determined.
     explained_variance_se_normal_ : (k,) array
         Only with `standard_errors`: what they would be for normal rows. Not for more
         than 64 standardised columns.

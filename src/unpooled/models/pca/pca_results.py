@@ -21,7 +21,7 @@ from unpooled.models.pca.column_measures import (
     explains_everything,
 )
 from unpooled.models.pca.outliers import LEVELS
-from unpooled.models.pca.standard_errors import NORMAL_95
+from unpooled.models.pca.standard_errors import NORMAL_95, half_intervals
 from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, ResultTable
 from unpooled.results.fitted_attributes import (
     MOST_ACROSS,
@@ -71,7 +71,7 @@ def pca_exhibits(model: "PCA", columns: Sequence[str]) -> list[Exhibit]:
             model.components_,
             columns,
             drivers(model.components_, shares, columns),
-            vars(model).get("components_se_"),
+            half_intervals(model),
         )
         exhibits += _certainty(model, columns)
         exhibits += _outliers(model)
@@ -398,6 +398,9 @@ def _certainty(model: "PCA", columns: Sequence[str]) -> list[Exhibit]:
         cells[Column("SE if normal", "number", "standard_error_normal")] = normal
     if "angle_se_" in fitted:
         cells |= _angles(model)
+    if "components_ci_factor_" in fitted:
+        half_of_loadings = Column("Half interval of loadings, SEs", "number", "factor")
+        cells[half_of_loadings] = model.components_ci_factor_
     tables = [ResultTable.of("variance_errors", cells, items="components")]
     case = (
         "The columns were standardised by standard deviations estimated from the same "
@@ -412,6 +415,12 @@ def _certainty(model: "PCA", columns: Sequence[str]) -> list[Exhibit]:
     if "angle_se_" in fitted:
         text += f" {_of_determined(model)}"
         tables += _loading_errors(model, columns)
+    if "components_ci_factor_" in fitted:
+        text += (
+            " Half of a 95 % interval of a loading is 1.96 of its standard errors, or "
+            "more where a component rotates easily into another: the last column has "
+            "how many."
+        )
     return [Exhibit("How certain the components are", text, tables)]
 
 
@@ -457,7 +466,7 @@ def _angles(model: "PCA") -> dict[Column, Any]:
 def _of_determined(model: "PCA") -> str:
     text = (
         "The angle is the root mean square between a component and the components of "
-        "the population that the last column names."
+        "the population that “Angle to” names."
     )
     loose = [f"{i + 1}" for i, (a, b) in enumerate(model.subspaces_) if a < b]
     if not loose:
@@ -493,8 +502,8 @@ def loadings(
 ) -> list[Exhibit]:
     """Return the loadings of components, with a picture; of many, the largest.
 
-    `meaning` are sentences on what the components are; `errors` standard errors, NaN
-    for components whose loadings are not determined.
+    `meaning` are sentences on what the components are; `errors` half the intervals at
+    95 %, NaN for components whose loadings are not determined.
     """
     k, p = components.shape
     shown = min(k, MOST_ACROSS)
@@ -506,7 +515,7 @@ def loadings(
     text = f"{text} {meaning}".strip()
     table = by_column("loadings", columns, numbered(components.T, "signed"))
     if errors is not None:
-        errors = NORMAL_95 * errors[:shown]
+        errors = errors[:shown]
         text += (
             " The thin lines are 95 % confidence intervals; a component without them "
             "is not determined."

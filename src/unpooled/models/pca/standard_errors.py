@@ -26,6 +26,15 @@ into each other, so that their loadings are not determined. For these the sums l
 each other's directions: they measure how far the component lies outside the subspace
 that it shares with its neighbours.
 
+Intervals of loadings have a term of second order. In the plane of two components whose
+variances in a sample, along the axes of the population, are d apart, with a covariance
+c, the rotation is θ = atan(2 c / d) / 2; but the components' own variances are found
+sqrt(d² + 4 c²) apart, so that the standard error is the smaller, the further they are
+rotated. With ρ the standard error of θ, θ divided by it is z (1 + 2/3 z² ρ²) at
+c = z ρ d, up to terms of fourth order in ρ. Intervals are wider by this factor, of the
+neighbour with the largest ρ: its share of the angle's variance is taken to be that of
+normal rows, λ_j λ_l / (λ_j - λ_l)² by the sum over all l.
+
 References
 ----------
 Critchley, Influence in principal components analysis, Biometrika 72 (1985); Anderson,
@@ -65,7 +74,7 @@ _BLOCK = 1024
 # Attributes of a fit, which a later one without standard errors removes.
 STANDARD_ERRORS = (
     *("explained_variance_se_", "components_se_", "subspaces_", "angle_se_"),
-    *("components_se_bound_", "standard_errors_of_"),
+    *("components_se_bound_", "components_ci_factor_", "standard_errors_of_"),
     *("explained_variance_se_normal_", "components_se_normal_"),
 )
 
@@ -376,13 +385,44 @@ def standard_errors(
         found["components_se_normal_"] = np.where(determined, normal[1], np.nan)
     errors = errors_of("loadings") * weights.loading_units
     errors[~weights.known] = np.nan
+    angles = np.sqrt((errors**2).sum(axis=1))
+    nearest = angles**2 * _shares_of_nearest(pairs.values, k)
+    factors = NORMAL_95 * (1.0 + 2.0 / 3.0 * NORMAL_95**2 * nearest)
     return {
         **found,
         "components_se_": np.where(determined, errors, np.nan),
+        "components_ci_factor_": np.where(weights.determined, factors, np.nan),
         "subspaces_": weights.subspaces,
-        "angle_se_": np.sqrt((errors**2).sum(axis=1)),
+        "angle_se_": angles,
         "components_se_bound_": weights.bound,
     }
+
+
+def half_intervals(model: Any) -> Float[Array, "k p"] | None:
+    """Return half the 95 % intervals of a model's loadings; None if it has no errors.
+
+    NaN for components that are not determined.
+    """
+    fitted = vars(model)
+    if (errors := fitted.get("components_se_")) is None:
+        return None
+    # Fits with noise, and those of earlier versions, have no factors.
+    factors = fitted.get("components_ci_factor_", np.full(len(errors), NORMAL_95))
+    return factors[:, None] * errors
+
+
+def _shares_of_nearest(values: Float[Array, " l"], k: int) -> Float[Array, " k"]:
+    """Return the share that one other component has, at most, of an angle's variance.
+
+    Of normal rows, by component. 0 for a component without variance, or whose variance
+    another one has too.
+    """
+    own = values[:k, None]
+    apart = (own - values) ** 2
+    turns = np.divide(own * values, apart, out=np.zeros_like(apart), where=apart > 0.0)
+    total = turns.sum(axis=1)
+    most = turns.max(axis=1)
+    return np.divide(most, total, out=np.zeros(k), where=total > 0.0)
 
 
 @final
