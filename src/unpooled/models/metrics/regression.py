@@ -12,6 +12,7 @@ import numpy as np
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
+from unpooled.models.extrapolation import judged
 from unpooled.models.metrics.predictions import measured_apart, measuring
 from unpooled.models.moments import complete
 from unpooled.protocol.step import public, release, summed
@@ -28,6 +29,7 @@ PREDICTED = "predicted "
     total=release("k", meaning="column sums of the columns that are predicted"),
     residual=release(
         "k",
+        weighed=True,
         meaning="squared residuals (squared differences of each predicted column from "
         "its true values, added over all rows)",
     ),
@@ -39,7 +41,7 @@ def local_residuals(X: Float[Array, "n p"], *, targets: int) -> dict[str, Any]:
     return {
         "count": np.array(len(rows), float),
         "total": true.sum(axis=0),
-        "residual": ((true - predicted) ** 2).sum(axis=0),
+        "residual": judged((true - predicted) ** 2, predicted, true),
     }
 
 

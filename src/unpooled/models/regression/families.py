@@ -204,7 +204,11 @@ class WorkingRows:
         weighed = self._weighed()
         products = weighed.T @ weighed
         deviance = self.family.deviance(self.y, self.mu).sum()
-        pearson = ratio((self.y - self.mu) ** 2, self.family.variance(self.mu)).sum()
+        # Of others one person can be nearly all: a count's mean is next to 0 far away.
+        pearson = 0.0
+        if self.family.has_dispersion:
+            squares = (self.y - self.mu) ** 2
+            pearson = ratio(squares, self.family.variance(self.mu)).sum()
         return {
             "gradient": Weighed(
                 self.Z.T @ residuals[0], tuple(r[:, None] for r in residuals)

@@ -15,7 +15,7 @@ of magnitude. Coefficients, errors and tests are of the columns as they are.
 """
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, final
 
@@ -28,6 +28,7 @@ from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator, check_federation
+from unpooled.models.extrapolation import judged
 from unpooled.models.moments import MEAN, SQUARES, complete
 from unpooled.models.parameter_checks import check_choice
 from unpooled.models.regression import newton
@@ -127,7 +128,7 @@ def local_cluster_products(
     takes={"coef": public("l", "the regression coefficients")},
     count=release("", meaning="sample size (number of rows)"),
     total=release("", meaning="sum of the response"),
-    deviance=newton.DEVIANCE,
+    deviance=replace(newton.DEVIANCE, weighed=True),
 )
 def local_deviance(
     X: Float[Array, "n p"],
@@ -141,10 +142,14 @@ def local_deviance(
     p = X.shape[1]
     at = Arguments(np.zeros(p), np.ones(p), coef, len(coef) + 1, family, offset)
     rows = _rows(X, at, intercept)
+    terms = rows.family.deviance(rows.y, rows.mu)[:, None]
+    # A probability is beyond no responses.
+    at = rows.y if family == "binomial" else rows.mu
+    found = judged(terms, at[:, None], rows.y[:, None])
     return {
         "count": np.array(float(len(rows.y))),
         "total": np.array(rows.y.sum()),
-        "deviance": np.array(rows.family.deviance(rows.y, rows.mu).sum()),
+        "deviance": replace(found, total=found.total[0]),
     }
 
 
@@ -298,6 +303,9 @@ class GLM(newton.Searched, RegressorMixin, Inference, FederatedEstimator):
 
     def _needs_variation(self) -> bool:
         return True
+
+    def _needs_variation_within(self) -> bool:
+        return self.site_effects
 
     def _citation(self) -> Citation:
         robust = (

@@ -65,7 +65,7 @@ DEVIANCE = release(
 PEARSON = release(
     "",
     meaning="chi-squared of Pearson (squared residuals divided by their variances, "
-    "added over all rows)",
+    "added over all rows; 0 of families without a dispersion)",
 )
 SATURATED = release("", meaning="what the log-likelihood needs of the response alone")
 SCORE_PRODUCTS = release(

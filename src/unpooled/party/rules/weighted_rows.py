@@ -2,8 +2,9 @@
 
 Weights of a regression are functions of arguments and of columns, and may leave few
 rows, or one: the mean of a count grows exponentially with an offset, and the variance
-of a class vanishes far from the border. So their leverage is judged for every request,
-unlike that of rows as they are, and from the rows that the step itself multiplied:
+of a class vanishes far from the border; the terms of a score are such weights too
+(`models/extrapolation.py`). So their leverage is judged for every request, unlike that
+of rows as they are, and from the rows that the step itself multiplied:
 
     block by block   products G of all rows so far, and those rows whose leverage
                      w' G^-1 w is above the limit, a few; further rows can only lower it
@@ -130,10 +131,9 @@ def check_parts(
         for key, rows, _ in _sets(found):
             # An intercept's column, a one, has the weights, of which a sum of products
             # has the roots.
-            power = 2 if step.declared[key[0]].symmetric else 1
-            own = (
-                np.abs(rows[:, :: found[key[0]].period or rows.shape[1] or 1]) ** power
-            )
+            of = found[key[0]]
+            power = 2 if of.squares or step.declared[key[0]].symmetric else 1
+            own = np.abs(rows[:, :: of.period or rows.shape[1] or 1]) ** power
             if key not in shares:
                 nothing = np.zeros((MOST_BLOCKS, own.shape[1]))
                 shares[key] = nothing, nothing.copy()
