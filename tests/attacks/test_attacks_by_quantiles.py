@@ -61,6 +61,7 @@ def narrowest_bracket(found: list[tuple[float, float]]) -> float:
     return min(hi - lo for lo, hi in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("follow", [False, True])
 def test_brackets_of_many_quantiles_have_their_ends_in_common(monkeypatch, follow):
     found = brackets(monkeypatch, up.simulate(tables(), follow=follow))
@@ -128,6 +129,7 @@ def test_control_a_bracket_follows_from_its_quantile(monkeypatch):
     assert share == Fraction(int(2 * (RANKS[20] - below) - 1), int(2 * within))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("follow", [False, True])
 def test_quantiles_are_not_searched_in_many_units(follow):
     here = up.simulate(tables(), follow=follow)
@@ -143,6 +145,39 @@ def test_quantiles_are_not_searched_in_many_units(follow):
     up.Quantiles((0.3,)).fit(scaler.transform(here))
 
 
+ANOTHER_UNIT = {
+    "age * year": "derived_rows",
+    "age / year": "derived_rows",
+    "year - age": "derived_rows",
+    "age * nearly": "derived_rows",
+    # Whatever the rows are.
+    "age * age": "one_setting",
+    "log(age)": "one_setting",
+}
+
+
+@pytest.mark.parametrize("made_as", ANOTHER_UNIT)
+def test_nor_in_units_of_another_column(made_as):
+    """A product with a constant column is the column in another unit."""
+    made = tables()
+    for table in made.values():
+        flags = np.arange(len(table)) % 2.0
+        table["year"], table["nearly"], table["flag"] = 2024.0, 1 + 1e-3 * flags, flags
+    here = up.simulate(made)
+    up.Quantiles().fit(here.select(["age"]))
+    scaled = up.StandardScaler().fit(here.select(["age"]))
+    up.Quantiles().fit(scaled.transform(here.select(["age"])))
+
+    # Another derived column beside it makes no further unit.
+    columns = {"new": made_as, "other": "age * flag"}
+    derived = up.DerivedColumns(columns).fit(here).transform(here)
+    with pytest.raises(ReleaseRefusedError, match=ANOTHER_UNIT[made_as]):
+        up.Quantiles().fit(derived.select(["new"]))
+
+    up.Quantiles().fit(derived.select(["other"]))
+
+
+@pytest.mark.slow
 def test_nor_are_those_of_components_of_columns_in_many_units():
     """The first component of two columns may be next to one of them."""
     made = tables()
@@ -164,6 +199,7 @@ def test_nor_are_those_of_components_of_columns_in_many_units():
     up.Quantiles().fit(up.PCA(2).fit(derived).transform(derived))
 
 
+@pytest.mark.slow
 def test_fillings_and_other_columns_are_no_other_unit():
     made = tables()
     for table in made.values():

@@ -146,3 +146,31 @@ def test_silos_with_files_of_statistics_programs(consortium):
     wanted = pooled.assign(chol=pooled["chol"].where(pooled["chol"] != 0.0))
     names = list(pipeline.feature_names_in_)
     assert_allclose(pipeline[-1].statistics_, wanted[names].mean(), rtol=1e-11)
+
+
+@pytest.mark.parametrize("site", [False, True])
+def test_silos_compare_a_constant_column_before_anything_leaves(consortium, site):
+    path = consortium.folder / f"constant-{site}.toml"
+    path.write_text(
+        f'[study]\nname = "constant-{site}"\nlabel = "num"\ntimeout = 60\n'
+        + "".join(f"[parties.{silo}]\n" for silo in consortium.silos)
+        + '[[steps]]\nmodel = "LinearDiscriminantAnalysis"\n'
+    )
+    kit = "--kit", consortium.coordinator
+    with contextlib.ExitStack() as changes:
+        for number, silo in enumerate(consortium.silos):
+            source = consortium.kit(silo) / "local" / "constant.csv"
+            rows = load()[silo].to_pandas()[["age", "cp", "num"]].astype(float)
+            rows.assign(unit=float(site and number)).to_csv(source, index=False)
+            own = (
+                f'[silo]\nname = "{silo}"\nsource = "{source}"\nlabel = "num"\n'
+                f'audit = "../state/constant-{site}.sqlite"\n'
+            )
+            changes.enter_context(consortium.changed(silo, "silo.toml", own))
+        planned = unpooled("plan", path, *kit)
+        assert planned.returncode == (0 if site else 1), planned.stderr
+        assert ("constant_columns" in planned.stdout) != site
+        assert ("'unit'" in planned.stdout) != site
+        assert "Constant in every silo" not in planned.stdout
+        if site:
+            ends_well("run", path, *kit, "--quiet")

@@ -88,6 +88,7 @@ def test_what_epsilon_has_room_for(epsilon):
     assert epsilon_of(rho, 1e-5) <= epsilon < epsilon_of(rho * (1 + 1e-6), 1e-5)
 
 
+@pytest.mark.slow
 def test_draws_are_those_of_a_gaussian():
     draws = discrete_gaussian(200.0, 20_000)
     # Rounded to whole numbers: beside the width of 200 a continuous one.
@@ -125,6 +126,7 @@ def test_parts_of_a_promise_cost_no_more_than_the_whole():
         whole.part(1.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("honest", [1, 4])
 def test_a_triangle_gets_noise_by_how_often_its_entries_stand(honest):
     p, rho = 150, 0.5

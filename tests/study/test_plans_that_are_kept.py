@@ -10,7 +10,7 @@ import pytest
 import unpooled as up
 from command_line import call
 from silo_rows import party_of
-from unpooled.errors import ReleaseRefusedError
+from unpooled.errors import ReleaseRefusedError, UnpooledError
 from unpooled.federation.planning.dry_run import DryRun, plan, planned_message
 from unpooled.models.files.catalogue import estimators
 from unpooled.party.memory.hash_chain import now
@@ -59,6 +59,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", FAULTS)
 def test_the_plan_names_silo_rule_and_columns_and_no_count(study, rule):
     write, frames = study
@@ -97,6 +98,7 @@ def test_the_silos_own_log_has_the_rows(study, caplog):
     assert "d: 1 cell infinite (data row 8)" in caplog.messages
 
 
+@pytest.mark.slow
 def test_an_imputer_takes_missing_cells(study):
     write, frames = study
     made = write("SimpleImputer", "PCA", south=spoiled(frames["south"], "b", None))
@@ -114,6 +116,7 @@ def test_what_is_not_studied_is_not_looked_at(study):
     assert up.Study.from_file(made.path).plan().refusals == ()
 
 
+@pytest.mark.slow
 def test_one_plan_of_a_table_with_all_faults_is_one_question(study):
     """Its refusals leave the silo willing to answer when the table is mended."""
     _, frames = study
@@ -149,6 +152,7 @@ def test_no_plan_of_a_private_release_tells_of_a_row(study, value):
     assert plan(up.PCA(2, privacy=privacy), federation).refusals == ()
 
 
+@pytest.mark.slow
 def test_rows_that_are_not_common_are_not_looked_at(tmp_path):
     """Silos know which rows they would read when these are matched."""
     rng = np.random.default_rng(0)
@@ -182,8 +186,9 @@ def test_rows_that_are_not_common_are_not_looked_at(tmp_path):
         study.run(tmp_path / "other")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("models", "noted"),
+    ("models", "refused"),
     [
         (["LinearDiscriminantAnalysis"], True),
         (["SimpleImputer", "StandardScaler", "LinearDiscriminantAnalysis"], True),
@@ -192,24 +197,35 @@ def test_rows_that_are_not_common_are_not_looked_at(tmp_path):
         (["PCA", "LinearDiscriminantAnalysis"], False),
     ],
 )
-def test_a_plan_says_which_columns_are_constant_in_every_silo(study, models, noted):
+@pytest.mark.parametrize("west", [3.0, 4.0])
+def test_a_plan_refuses_columns_that_are_constant_over_all_silos(
+    study, models, refused, west
+):
     write, frames = study
+    values = {"north": 3.0, "south": 3.0, "west": west}
     same = {
-        silo: frame.with_columns(c=polars.lit(3.0)) for silo, frame in frames.items()
+        silo: frame.with_columns(c=polars.lit(values[silo]))
+        for silo, frame in frames.items()
     }
     # Constant in one silo alone, and of no matter.
     same["west"] = same["west"].with_columns(a=polars.lit(1.0))
     made = write(*models, **same)
+    refused = refused and west == 3.0
 
     plan = made.plan()
 
-    notes = [note for note in plan.notes if "Constant in every silo" in note]
-    assert [note.partition(". ")[0] for note in notes] == [
-        "Constant in every silo: 'c'"
-    ] * noted
-    assert plan.refusals == ()
-    if noted:
-        assert "Constant in every silo" in call("plan", made.path).stdout
+    rules = {(party, rule) for party, _, rule in plan.refusals}
+    assert rules == ({(s, "constant_columns") for s in same} if refused else set())
+    assert set(plan.refused_columns) == ({("c",)} if refused else set())
+    assert not [note for note in plan.notes if "Constant in every silo" in note]
+    shown = call("plan", made.path).stdout
+    assert ("constant_columns" in shown) == refused
+    if refused:
+        with pytest.raises(UnpooledError):
+            made.run()
+    elif west == 4.0 or models == ["PCA"]:
+        # Otherwise a component has no variance, which is no column.
+        made.run()
 
 
 def test_constant_columns_are_told_of_all_rows_only(study):
@@ -222,8 +238,12 @@ def test_constant_columns_are_told_of_all_rows_only(study):
 
     (note,) = plan(model, federation.folds(2)[0][0], "kind").notes
     assert note.startswith("How many classes the label has")
-    assert plan(model, federation, "kind").notes != ()
-    # It was an answer about rows, and the silo gives one of these.
+    # It is an answer about rows, and the silo gives one of these: of the value none.
+    (note,) = [
+        note
+        for note in plan(model, federation, "kind").notes
+        if "Constant in every silo" in note
+    ]
     assert {rule for *_, rule in plan(model, federation, "kind").refusals} == {
         "refusals"
     }
@@ -238,6 +258,7 @@ ROWS_READ = {
 }
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("case", ROWS_READ)
 def test_the_plan_compares_the_rows_that_its_steps_read(study, case):
     """A step is refused for what an earlier one of the same study read."""
@@ -348,6 +369,7 @@ def spoiled_silos(way, fault):
     return way.silos_of(made | {"s0": bad})
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     ("ranges", "steps", "said"),
     [
@@ -416,6 +438,7 @@ def test_a_plan_foresees_what_the_budget_of_numbers_refuses():
     up.PCA(2).fit(view)
 
 
+@pytest.mark.slow
 def test_plans_of_three_numbers_of_columns_do_not_end_what_a_silo_answers():
     """All of them are one question, whose answer is a coarse number of rows."""
     rng = np.random.default_rng(0)

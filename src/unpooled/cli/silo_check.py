@@ -153,7 +153,7 @@ def _show_codes(console: Console, silo: SiloFile, names: list[str]) -> None:
 def _show_cells(console: Console, rows: Table, found: list[Cells]) -> None:
     """Show the cells for which a plan would say no, with their rows."""
     same = constant_columns(rows, rows.columns)
-    constant = [f"{name}: the same value in all rows" for name in same if same[name]]
+    constant = [f"{name}: the same value in all rows" for name in same]
     if lines := [printable(line) for line in [*map(str, found), *constant]]:
         part(
             console,

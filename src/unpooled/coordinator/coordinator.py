@@ -52,7 +52,12 @@ from unpooled.protocol.message import Message, encode
 from unpooled.protocol.request import Request
 from unpooled.protocol.several_steps import together
 from unpooled.protocol.step import Step
-from unpooled.secure.keys.agreement import Offer, offers_of, session_seed
+from unpooled.secure.keys.agreement import (
+    Offer,
+    offer_in,
+    offers_of,
+    session_seed,
+)
 from unpooled.secure.keys.roster import Roster
 from unpooled.secure.sums.masking import MaskedSum
 from unpooled.secure.sums.plain import PlainSum
@@ -470,10 +475,7 @@ class Coordinator(RoundRunner):
         if last:
             self._round = max(self._round, last)
             self._record()
-        signed = {
-            party: [reply.header[name] for name in ("key", "signature", "head")]
-            for party, reply in offers.items()
-        }
+        signed = {party: offer_in(reply.header) for party, reply in offers.items()}
         offered = _as_offers(signed)
         self._seed = session_seed(self.study, session["session"], offered)
         agree = {"kind": "agree", **session, "offers": signed}

@@ -52,6 +52,8 @@ class Needs(NamedTuple):
         It takes no missing cells.
     varying : bool
         It takes no column that is constant over the rows of all silos.
+    within : bool
+        Nor one that is constant within every silo, with other values elsewhere.
     except_of : tuple of str
         Columns that may be constant all the same, such as a response. Their names
         are not sent to silos.
@@ -59,6 +61,7 @@ class Needs(NamedTuple):
 
     complete: bool = False
     varying: bool = False
+    within: bool = False
     except_of: tuple[str, ...] = ()
 
 

@@ -92,7 +92,8 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
         "derived_rows": (
             "in a derived column few of the silo's rows have another value than all "
             "its other rows, or one row is nearly all of the variance, or of products "
-            "with another column or by class",
+            "with another column or by class, or its quantiles are those of another "
+            "column in more units than two",
             "Leave such a column out of the study: the derived one, or, beside "
             "products, ratios and logarithms, any other in which few rows differ, such "
             "as a rare flag.",
@@ -262,7 +263,8 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
         "constant_columns": (
             "a column has the same value in all rows of the silo",
             "Leave the column out with select. Where silos have the same columns, one "
-            "that differs between silos may stay.",
+            "that differs between silos may stay, unless site_effects give each silo "
+            "an intercept of its own.",
         ),
         "missing_labels": (
             "some rows have no label",

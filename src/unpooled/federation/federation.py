@@ -393,6 +393,7 @@ class Federation:
             for watch in getattr(self.coordinator, "watchers", ()):
                 watched.enter_context(watch(model, method, self, arguments))
             self.coordinator.enter(partial(call_of, model, method, self, arguments))
+            of_caller = self.coordinator.needs
             self.coordinator.needs = (
                 model.needs(self.partition, arguments.get("y"))
                 if hasattr(model, "needs")
@@ -401,6 +402,7 @@ class Federation:
             try:
                 yield self
             finally:
+                self.coordinator.needs = of_caller
                 self.coordinator.exit()
 
     def select(

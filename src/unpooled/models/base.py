@@ -176,11 +176,16 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
         return Needs(
             complete=not self._missing,
             varying=self._needs_variation() and partition in self._varying_on,
+            within=self._needs_variation_within(),
             except_of=tuple([spared] if isinstance(spared, str) else spared),
         )
 
     def _needs_variation(self) -> bool:
         """Return whether a column that is constant over all silos makes a fit fail."""
+        return False
+
+    def _needs_variation_within(self) -> bool:
+        """Return whether one that is constant within each of them makes a fit fail."""
         return False
 
     def _n_planned(self) -> int:

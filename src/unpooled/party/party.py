@@ -30,6 +30,7 @@ from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.refusal_limit import question_of
 from unpooled.party.rules.released_share import pooled_rows
 from unpooled.party.rules.round_numbers import check_round
+from unpooled.party.rules.told_constants import ToldConstants
 from unpooled.party.rules.unusable_cells import (
     CONSTANT,
     RefusedColumns,
@@ -150,6 +151,7 @@ class Party:
         self.aligned_rows = AlignedRows(policy, identity, self._studies, matches)
         self.studies = self._studies.studies
         self._cells = UnusableCells()
+        self._constants = ToldConstants(name, identity)
         # Hands (session, peer, message) of secure comparisons on, between machines.
         self.carry: Callable[[tuple[str, str], str, bytes], None] | None = None
         self.explained: dict[str, str] = {}
@@ -208,6 +210,8 @@ class Party:
                 "count blocks": self._count_blocks,
                 "share blocks": self._share_blocks,
                 "plan": self._plan,
+                "offer comparison": self._offer_comparison,
+                "compare constants": self._compare_constants,
                 "leave": self._leave,
                 "match": self._match,
             }
@@ -294,12 +298,9 @@ class Party:
             cut=self._studies.cuts.of,
             follows=self._following is not None,
         )
-        public, signature, _ = agreement.offer(head)
         return {
             "kind": "offer",
-            "key": public.hex(),
-            "signature": signature.hex(),
-            "head": head,
+            **agreement.offer(head).as_header(),
             "pinned": agreement.pinned,
             "library": library_build(),
             # The number of sealed lines shows a coordinator which replies it lost.
@@ -445,7 +446,7 @@ class Party:
             self._studies.foresee(asked, session.parties, self.partition, earlier, rho)
             if matched and isinstance(asked.view, View) and self.partition == "rows":
                 self._studies.foresee_leverage(asked, self._cells.lacking(asked.view))
-            constant = self._cells.constant(asked) if varying and matched else []
+            constant = self._cells.constant(asked) if varying and matched else {}
             if isinstance(asked.view, View) and self.partition == "rows":
                 n_rows, before, own = self._rows_opened(session), *opens
                 if n_rows < self._studies.cuts.n_counted(self.table):
@@ -483,10 +484,36 @@ class Party:
             )
             if rule != CONSTANT:
                 return {"kind": "planned", "rule": rule, "columns": []}, {}
+            # Codes of categories are the silo's own, and missing cells may be filled.
+            assert isinstance(asked.view, View), "others have no constant columns"
+            unsure = {*table.categorical, *self._cells.lacking(asked.view)}
+            values = {c: math.nan if c in unsure else v for c, v in constant.items()}
+            self._constants.tell(str(header["study"]), roster, asked.view, values)
         said = {"kind": "planned", "rule": "", "columns": []} | read
         if self.policy.allow_disclosed and self.noteworthy_columns:
             said["carried"] = list(self.noteworthy_columns)
-        return said | ({"constant": constant} if varying else {}), {}
+        return said | ({"constant": list(constant)} if varying else {}), {}
+
+    def _offer_comparison(self, message: Message) -> Answer:
+        """Begin to compare columns of which a plan was told that they are constant."""
+        self._studies.check_refusals()
+        self._check_partition(message)
+        roster, where = self._pinned(message.header["parties"]), session_of(message)
+        self.policy.check_parties(len(roster))
+        self._studies.check_approved(where[0])
+        offer = self._constants.offer(*where, roster)
+        self._studies.check_roster(self._constants.told(where[0]).view, tuple(roster))
+        return offer, {}
+
+    def _compare_constants(self, message: Message) -> Answer:
+        """Return shares that add up to 0 where a column has one value in all silos."""
+        self._studies.check_refusals()
+        study, session = session_of(message)
+        said = self._constants.share(study, session, message)
+        told, names = self._constants.told(study), list(said["shares"])
+        self._studies.write_comparison(study, told.view, tuple(told.roster), names)
+        log.info("%s compares %s for a plan of %s", self.name, ", ".join(names), study)
+        return said, {}
 
     @property
     def noteworthy_columns(self) -> tuple[str, ...]:

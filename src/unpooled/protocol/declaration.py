@@ -139,12 +139,16 @@ class Weighed:
     period : int, optional
         After how many columns the next intercept's stands, where rows have several. The
         first column is one.
+    squares : bool
+        Whether it is the sum of their squares, as sums of products are. Otherwise they
+        are added as they are.
     """
 
     total: Array
     rows: tuple[Array, ...]
     products: tuple[Array, ...] | None = None
     period: int | None = None
+    squares: bool = False
 
 
 def totals_of(found: Mapping[str, Any]) -> dict[str, Any]:

@@ -82,6 +82,7 @@ def hard(bits):
     return [v for v in [0, 1, -1, most, -most, *near, *drawn] if abs(v) <= most]
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("n_parties", [3, 4])
 @pytest.mark.parametrize("bits", [2, 7, 8, 63, 127, 207, MOST_BITS])
 def test_every_sign_is_that_of_exact_integers(bits, n_parties):

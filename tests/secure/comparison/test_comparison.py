@@ -138,6 +138,7 @@ def test_a_peer_with_another_certificate_is_not_talked_to():
         party.close()
 
 
+@pytest.mark.slow
 def test_a_party_that_dies_ends_in_an_error():
     parties = began()
     for party in parties:

@@ -1,5 +1,6 @@
 """Masks on integers: none in a total over all parties, and noise anywhere else."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,6 +32,7 @@ def masked(rows, contexts):
     ]
 
 
+@pytest.mark.slow
 @given(st.lists(ROWS, min_size=4, max_size=4))
 def test_masks_cancel_in_the_total_over_all(rows):
     assert added(masked(rows, [b"asked"] * 4)) == added(rows)

@@ -90,6 +90,7 @@ def assert_leading(S, k, values, vectors, atol=1e-9):
 
 # Rounding of 2^-64 over a gap δ turns a vector by 2^-64 sqrt(p) / δ, a unit of the
 # sketch's last place by 2^-48 sqrt(p) / |v·r|: below 1e-9 down to δ = 3e-4.
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("worst", [-2, 0, 2])
 @pytest.mark.parametrize(
     "spectrum",
@@ -107,6 +108,7 @@ def test_leading_pairs_are_those_of_lapack(spectrum, worst):
     assert_leading(S, k, *eigenpairs(S, k, Clear(worst)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", [1, 2, 3, 25])
 def test_sizes_and_all_of_few_components(p):
     S = with_spectrum(0.5 ** np.arange(p))
@@ -114,6 +116,7 @@ def test_sizes_and_all_of_few_components(p):
     assert_leading(S, k, *eigenpairs(S, k))
 
 
+@pytest.mark.slow
 def test_vectors_are_orthonormal_and_values_descend():
     S = with_spectrum(np.linspace(2.0, 1.0, 10))
     values, vectors = eigenpairs(S, 10)

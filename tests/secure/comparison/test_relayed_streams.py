@@ -137,6 +137,7 @@ def signs(parties, x):
     return [CUBE.opened(words, ["sign"])["sign"].tolist() for words in found]
 
 
+@pytest.mark.slow
 def test_real_processes_compute_through_it(relay, parties):
     relay.change = lambda s, r, message: [message, message]
     begin(relay, parties)

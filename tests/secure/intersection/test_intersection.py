@@ -62,6 +62,7 @@ def common_of(ring):
     ]
 
 
+@pytest.mark.slow
 @given(st.lists(IDS, min_size=2, max_size=5))
 @settings(max_examples=25)
 def test_finds_what_all_sets_have_in_one_order(sets):
@@ -74,6 +75,7 @@ def test_finds_what_all_sets_have_in_one_order(sets):
     assert all(len(tokens) == len(found[0]) for _, tokens in ring.found())
 
 
+@pytest.mark.slow
 def test_order_says_nothing_and_is_the_same_again_under_the_same_secrets():
     ids = [b"%03d" % i for i in range(200)]
     own = [bytes([i]) * 32 for i in range(3)]
@@ -132,6 +134,7 @@ def test_a_candidate_cannot_be_told_by_the_kind_of_its_point():
             assert rbcl.crypto_core_ristretto255_is_valid_point(points[i : i + 32])
 
 
+@pytest.mark.slow
 def test_what_only_some_have_cannot_be_told_from_what_nobody_else_has():
     # Party 0 looks at the sum at its own tokens: ids of all, of two parties, of one.
     n = 900

@@ -51,6 +51,7 @@ def test_wide_totals_are_the_exact_ones(scale, mean, n_parties):
         assert error <= Fraction(1, 10**12) * Fraction(scale * n_parties * (mean + 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_parties", [1, 2, 3, 4, 5, 6, 33, 1000])
 def test_bounded_totals_are_the_exact_ones(n_parties):
     rng = np.random.default_rng(4)
@@ -101,6 +102,7 @@ def test_bounded_encoding_is_homomorphic(values):
     assert abs(total - exact(parts)[0]) <= Fraction(1, 2**50)
 
 
+@pytest.mark.thinned(1)
 @given(
     values=st.lists(st.floats(-1, 1), min_size=1, max_size=5),
     pads=st.lists(st.binary(min_size=32, max_size=32), min_size=5, max_size=5),

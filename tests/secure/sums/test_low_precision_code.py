@@ -29,6 +29,7 @@ def total_of(parts, bits, context=b"context"):
     return LowPrecisionCode(m, bits, context).decode(words)
 
 
+@pytest.mark.thinned(1)
 @WIDTHS
 @pytest.mark.parametrize("m", [1, 2, 5, 60])
 def test_totals_are_right_to_half_a_code_a_party(bits, m):
@@ -77,6 +78,7 @@ def test_encoding_twice_gives_the_same_bytes(bits):
     np.testing.assert_array_equal(first, second)
 
 
+@pytest.mark.thinned(1)
 @WIDTHS
 @given(st.binary(max_size=12), st.integers(1, 40))
 def test_bytes_are_counted_as_they_travel(bits, context, d):

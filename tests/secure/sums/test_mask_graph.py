@@ -111,6 +111,7 @@ def circle(monkeypatch):
     return {f"silo{i}": X[i::9] for i in range(9)}, sessions
 
 
+@pytest.mark.slow
 def test_keys_are_agreed_with_few_parties_where_masks_are_shared_with_few(circle):
     silos, sessions = circle
     up.PCA(2).fit(up.simulate(silos))
@@ -130,6 +131,7 @@ def test_keys_are_agreed_with_few_parties_where_masks_are_shared_with_few(circle
     assert all(of[i][j] == of[j][i] for i, j in pairs)
 
 
+@pytest.mark.slow
 def test_silos_on_a_circle_follow_and_open_totals_among_themselves(circle):
     """The group key reaches every silo, and so do the sums that check totals."""
     silos, _ = circle

@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+import pytest
 
 from masked_parties import UNIFORM, added, conceal_all, masked_sums, unevenness
 from unpooled.protocol.request import Request
@@ -40,6 +41,7 @@ CHANGES = [
 ]
 
 
+@pytest.mark.slow
 def test_every_context_has_masks_of_its_own():
     code, sums = WideCode(2), masked_sums(7)[0]
     contexts = [base_request(**c).context(n) for c in CHANGES for n in ("a", "b")]

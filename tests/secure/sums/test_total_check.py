@@ -60,6 +60,7 @@ def exactly(words: np.ndarray) -> list[int]:
     return [sum(int(w) << 64 * i for i, w in enumerate(row)) for row in words]
 
 
+@pytest.mark.thinned(1)
 @EACH
 @pytest.mark.parametrize("d", SIZES)
 @pytest.mark.parametrize("m", [2, 3, 6])

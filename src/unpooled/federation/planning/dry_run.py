@@ -28,6 +28,7 @@ from unpooled.data.columns import listing
 from unpooled.errors import DATA_RULES, DataError, UnpooledError
 from unpooled.federation.federation import Federation
 from unpooled.federation.matching import with_matching
+from unpooled.federation.planning.constant_columns import compared
 from unpooled.federation.planning.plan import Plan
 from unpooled.ledger import Ledger, Release
 from unpooled.protocol.block_levels import COUNTED
@@ -39,6 +40,7 @@ from unpooled.protocol.privacy_cost import spent
 from unpooled.protocol.request import Request, Veiled, view_arrays
 from unpooled.protocol.step import Declared, Step
 from unpooled.protocol.view_operations import (
+    Derive,
     Operation,
     Rows,
     Select,
@@ -396,6 +398,11 @@ class _Answers:
     latency: float
 
 
+def _by_silo(request: Request) -> bool:
+    """Return whether each silo transforms its rows by arrays of its own."""
+    return any(isinstance(o, Derive) and o.kept_of for o in request.operations)
+
+
 def _answers(
     coordinator: Coordinator,
     dry: DryRun,
@@ -407,6 +414,7 @@ def _answers(
     """Ask every silo about each request."""
     refusals, notes, latency = list[Any](), list[str](), math.inf
     earlier, counted = list[tuple[str, ...]](), PlannedNumbers(dry, columns)
+    equal = dict[str, bool]()  # of columns that are constant in every silo
     rules: dict[str, list[str]] = {party: [] for party in coordinator.parties}
     for request, needs in dry.requests:
         asked = [party for party in rules if not tells_again(request, rules[party])]
@@ -454,10 +462,21 @@ def _answers(
             ]
             continue
         first = next(iter(constant.values()))
-        if everywhere := [c for c in first if all(c in o for o in constant.values())]:
+        everywhere = [c for c in first if all(c in o for o in constant.values())]
+        # What each silo takes its own means from is 0 everywhere.
+        within = needs.within or _by_silo(request)
+        if not within and (new := [c for c in everywhere if c not in equal]):
+            equal |= compared(coordinator, new)
+        refused = tuple(c for c in everywhere if within or equal.get(c))
+        if refused:
+            refusals += [
+                ((party, request.step, "constant_columns"), refused)
+                for party in replies.messages
+            ]
+        if unknown := [c for c in everywhere if c not in refused and c not in equal]:
             model = request.step.rpartition(".")[0]
             notes.append(
-                f"Constant in every silo: {listing(everywhere)}. Unless its values "
+                f"Constant in every silo: {listing(unknown)}. Unless its values "
                 f"differ between silos, {model} finds no solution: leave it out."
             )
     notes += [

@@ -394,7 +394,8 @@ class Heterogeneity(FederatedEstimator):
             "Scandinavian Journal of Statistics 1979; 6: 65-70.",
         ]
         together = ""
-        if self.multivariate:
+        # It is None where it could not be computed.
+        if self.multivariate and vars(self).get("box_m_", 0.0) is not None:
             together = ", and equality of covariance matrices by Box’s M test"
             works.append(
                 "Box GEP. A general distribution theory for a class of likelihood "

@@ -497,6 +497,9 @@ class LinearRegression(LeastSquares, Inference):
     def _needs_variation(self) -> bool:
         return True
 
+    def _needs_variation_within(self) -> bool:
+        return self.site_effects
+
     def _citation(self) -> Citation:
         works = (
             "Seber GAF, Lee AJ. Linear Regression Analysis. 2nd edition. Wiley, 2003.",

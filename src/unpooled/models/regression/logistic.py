@@ -439,6 +439,9 @@ class LogisticRegression(newton.Searched, Inference, LinearClassifier):
     def _needs_variation(self) -> bool:
         return self.C == np.inf
 
+    def _needs_variation_within(self) -> bool:
+        return self.site_effects
+
     def _n_planned(self) -> int:
         return 2 if self.classes is None else len(self.classes)
 

@@ -203,6 +203,13 @@ class MetaAnalysis(FederatedEstimator):
     offset: str | None = None
     site_effects: bool = False
 
+    def _needs_variation(self) -> bool:
+        return True
+
+    def _needs_variation_within(self) -> bool:
+        # No silo would have a regression of its own.
+        return True
+
     def _citation(self) -> Citation:
         return Citation(
             "For comparison, each silo’s own regression was combined by inverse "

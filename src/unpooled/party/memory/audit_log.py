@@ -316,6 +316,32 @@ class AuditLog:
         may_still_refuse = check if question else lambda: None
         self._chain.append([("refused", study, record)], None, may_still_refuse)
 
+    def compared(
+        self,
+        study: str,
+        parties: Sequence[str],
+        table: str,
+        columns: Sequence[str],
+        check: Callable[[], None],
+    ) -> None:
+        """Write that constant columns are compared with those of other silos.
+
+        Parameters
+        ----------
+        study : str
+            The study that is planned.
+        parties : sequence of str
+            The silos that compare.
+        table : str
+            Name of the version of the silo's table.
+        columns : sequence of str
+            The columns.
+        check : callable
+            Called when no other process can write any more; it may still refuse.
+        """
+        record = {"parties": list(parties), "table": table, "columns": list(columns)}
+        self._chain.append([("compared", study, record)], None, check)
+
     def pardoned(self, by: str) -> None:
         """Write that a person has the refusals forgotten that depended on rows."""
         self._chain.append([("pardoned", "", {"by": by})])

@@ -323,6 +323,8 @@ class AuditState:
                 answered = Answered.from_record(asked)
                 study.answered[record["request"]] = answered
             self._see_round(record, entry.time)
+        elif entry.kind == "compared":
+            self.rosters.see(record["table"], record["parties"], entry.time)
         elif entry.kind == "charged":
             self.spent += record["rho"]
         elif entry.kind == "refunded":

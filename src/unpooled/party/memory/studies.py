@@ -197,8 +197,7 @@ class Studies:
         (StudyMemory, str)
             The memory of the study, and the head of the audit log.
         """
-        if self._asks_people and self._audit_log.study(study).approval != "approved":
-            raise Refusal("approval")
+        self.check_approved(study)
         keys = {party: key.hex() for party, key in roster.items()}
         head = self._audit_log.joined(self._identity, study, session, keys)
         return self.remember(study), head
@@ -316,6 +315,27 @@ class Studies:
         assert isinstance(asked.view, View), "matching of rows is no step"
         return self._differencing.rows_that_came(asked.step, asked.view)
 
+    def check_approved(self, study: str) -> None:
+        """Refuse a study that a person must approve, and has not approved."""
+        if self._asks_people and self._audit_log.study(study).approval != "approved":
+            raise Refusal("approval")
+
+    def check_roster(self, view: View, parties: tuple[str, ...]) -> None:
+        """Refuse a table that was answered about for another set of parties."""
+        self._differencing.check_parties(view, parties)
+
+    def write_comparison(
+        self, study: str, view: View, parties: tuple[str, ...], columns: Sequence[str]
+    ) -> None:
+        """Write that constants are compared with other silos', before shares leave."""
+        self._audit_log.compared(
+            study,
+            parties,
+            self._differencing.table_name(view),
+            columns,
+            check=lambda: self.check_roster(view, parties),
+        )
+
     def foresee(
         self,
         asked: AskedStep,
@@ -364,7 +384,7 @@ class Studies:
             whose totals are taken for the same again.
         """
         opened, columns = self._audit_log.state().opened, asked.view.source_columns
-        table = self._differencing.table_name(asked)
+        table = self._differencing.table_name(asked.view)
         if opened.has_form(self._form_of(asked, table)):
             return False
         total = Opened(before * len(columns) + numbers)
@@ -455,7 +475,7 @@ class Studies:
         view = asked.view
         columns, filled, held = view.source_columns, view.filled_as, _held(view)
         notes = self._differencing.notes(asked) + self.cuts.notes(asked)
-        table = self._differencing.table_name(asked)
+        table = self._differencing.table_name(asked.view)
 
         def check_again() -> None:
             # Another process may have answered since the rules were checked.

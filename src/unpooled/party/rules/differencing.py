@@ -144,9 +144,9 @@ class DifferencingRules:
         self._complete.check(view, whole)
         self._complete.foresee(view, planned)
 
-    def table_name(self, asked: AskedStep) -> str:
-        """Return the name of the version of the table that a step reads."""
-        return self._versions.name(asked.view.table)
+    def table_name(self, view: View | IdColumn) -> str:
+        """Return the name of the version of the table that a view is of."""
+        return self._versions.name(view.table)
 
     def notes(self, asked: AskedStep) -> list[Note]:
         """Return the notes about a step for the log, beside its round."""

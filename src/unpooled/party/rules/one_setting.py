@@ -27,7 +27,8 @@ A search for quantiles counts values below candidates that are the same for all 
 of a column, and tells how many lie between some of them. In another unit there are
 other candidates, and few values lie between those of the one and of the other. So
 quantiles of a column, over the same rows, are searched in two units at the most; filled
-cells change none.
+cells change none. A logarithm is another unit of its column, and so is a product, ratio
+or difference of two columns that has the row order of one of them (`derived_order`).
 
 A column that groups rows, such as clusters of a regression, is a setting as well,
 whatever the other columns are. Products of sums by group, of two groupings that differ
@@ -46,6 +47,7 @@ import numpy as np
 from unpooled.ledger import canonical
 from unpooled.party.memory.audit_log import AuditLog, Note
 from unpooled.party.memory.audit_state import Setting
+from unpooled.party.rules.derived_order import DerivedOrder
 from unpooled.party.rules.policy import Policy
 from unpooled.party.steps.asked_step import AskedStep
 from unpooled.party.views.view import View, is_by_column
@@ -78,6 +80,7 @@ class OneSetting:
 
     def __init__(self, audit_log: AuditLog, policy: Policy) -> None:
         self._audit_log, self._policy = audit_log, policy
+        self._order = DerivedOrder()
 
     def check(self, asked: AskedStep, versions: list[str]) -> None:
         """Refuse another setting than the one that was answered."""
@@ -85,6 +88,11 @@ class OneSetting:
             if self._policy.allow_disclosed and now.step not in _ALWAYS:
                 continue
             if self._conflicts(now, versions):
+                if now.step == _UNITS and self._order.was_found(
+                    asked.view.table, now.columns
+                ):
+                    # Unlike other verdicts this one may depend on rows.
+                    raise Refusal("derived_rows", about=["order", *now.columns])
                 raise Refusal(_ALWAYS.get(now.step, "one_setting"))
 
     def notes(self, asked: AskedStep, versions: list[str]) -> list[Note]:
@@ -132,7 +140,7 @@ class OneSetting:
                     "",
                     digest(canonical(unit)),
                 )
-                for name, unit in view.units
+                for name, unit in view.units(self._order.source)
             ]
         if step.groups and public.get(step.groups):
             found.append(_of_groups(view, versions[0]))

@@ -92,8 +92,8 @@ class UnusableCells:
     def __init__(self) -> None:
         # By table; in it by selection of rows and column.
         self._known = WeakKeyDictionary[Table, dict[Any, dict[str, frozenset[str]]]]()
-        # By table, whether each column that was looked at is constant.
-        self._constant = WeakKeyDictionary[Table, dict[str, bool]]()
+        # By table and column that was looked at its only value, None if it has several.
+        self._constant = WeakKeyDictionary[Table, dict[str, float | None]]()
 
     def check(self, asked: AskedStep, label: str | None, *, complete: bool) -> None:
         """Refuse a planned step that would meet cells which its model does not take.
@@ -126,19 +126,20 @@ class UnusableCells:
                 numbers = [name for name in view.unfilled if name not in coded]
                 self._refuse(view, numbers, MISSING)
 
-    def constant(self, asked: AskedStep) -> list[str]:
+    def constant(self, asked: AskedStep) -> dict[str, float]:
         """Return the columns of a planned step's view that have one value in all rows.
 
-        None where the view has some of the rows, so that it tells nothing of these, and
-        after transforms that mix columns.
+        With the value, NaN where no cell has one. None where the view has some of the
+        rows, so that it tells nothing of these, and after transforms that mix columns.
         """
         view = asked.view
         if not isinstance(view, View) or view.cut is not None or view.mixes:
-            return []
+            return {}
         known = self._constant.setdefault(view.table, {})
         if new := [name for name in view.source_columns if name not in known]:
-            known |= constant_columns(view.table, new)
-        return [name for name in view.source_columns if known[name]]
+            known |= dict.fromkeys(new) | constant_columns(view.table, new)
+        values = {name: known[name] for name in view.source_columns}
+        return {name: value for name, value in values.items() if value is not None}
 
     def lacking(self, view: View) -> list[str]:
         """Return the source columns of a view in which some row has a missing cell."""
@@ -223,8 +224,11 @@ def unusable_cells(view: View, columns: Sequence[str]) -> Iterator[Cells]:
             yield Cells(name, kind, count, tuple(rows[name, kind]))
 
 
-def constant_columns(table: Table, columns: Sequence[str]) -> dict[str, bool]:
-    """Return for each column whether all of its cells with a value have the same."""
+def constant_columns(table: Table, columns: Sequence[str]) -> dict[str, float]:
+    """Return the columns of which all cells with a value have the same, with it.
+
+    NaN for columns without any value.
+    """
     low = np.full(len(columns), np.inf)
     high = np.full(len(columns), -np.inf)
     for block in table.sparse_blocks(list(columns)):
@@ -235,7 +239,8 @@ def constant_columns(table: Table, columns: Sequence[str]) -> dict[str, bool]:
             least = np.fmin.reduce(X, axis=0, initial=np.inf)
             most = np.fmax.reduce(X, axis=0, initial=-np.inf)
         low, high = np.fmin(low, least.ravel()), np.fmax(high, most.ravel())
-    return dict(zip(columns, (low >= high).tolist(), strict=True))
+    values = np.where(low > high, np.nan, low).tolist()
+    return {columns[i]: values[i] for i in np.flatnonzero(low >= high).tolist()}
 
 
 def _doubtful(X: Any) -> list[int]:

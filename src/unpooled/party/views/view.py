@@ -24,6 +24,7 @@ import numpy as np
 from unpooled.arrays import Array, Bool, Float, UInt8
 from unpooled.data.aligned_table import AlignedTable
 from unpooled.data.categories import category_code
+from unpooled.data.expressions import EQUAL, LOG
 from unpooled.data.filtered_table import complete_rows
 from unpooled.data.row_blocks import Block
 from unpooled.data.table import Table, rows_per_block
@@ -120,6 +121,15 @@ class _Transform:
         """Columns read and made by a transform by column, as pairs."""
         read = [self.read[place] for place in self.sources]
         return list(zip(read, self.made, strict=True))
+
+    def derivation(self, column: str) -> tuple[list[Any], list[str]]:
+        """Return how a transform of source columns makes a column, and of which."""
+        public, place = self.operation.public, self.made.index(column)
+        kind = int(public["kinds"][place])
+        pair = [self.read[public[name][place]] for name in ("first", "second")]
+        if kind == EQUAL:
+            return [kind, float(public["codes"][place])], pair[:1]
+        return [kind], pair[:1] if kind == LOG else pair
 
 
 @final
@@ -409,10 +419,9 @@ class View:
     def derived_of_source(self) -> list[tuple["View", tuple[str, ...]]]:
         """Views of all rows up to transforms of source columns, and what these make."""
         found = list[tuple[View, tuple[str, ...]]]()
-        for place, one in enumerate(self._stages):
-            if isinstance(one, _Transform) and one.step.of_source:
-                before = self._operations[: place + 1]
-                found.append((self.of_all_rows(before), one.operation.columns))
+        for one in self._derived:
+            if one.step.of_source:
+                found.append((self._up_to(one), one.operation.columns))
         return found
 
     @property
@@ -538,12 +547,20 @@ class View:
                 found.append([one.step.name, _own(one.operation, place)])
         return [column, *found]
 
-    @property
-    def units(self) -> list[tuple[str, list[Any]]]:
-        """The scaling that gave each column its unit, as JSON values, with its source.
+    def units(
+        self, order_of: Callable[["View", str, Sequence[str]], str]
+    ) -> list[tuple[str, list[Any]]]:
+        """Return the scaling that gave each column its unit, with the column's source.
 
-        Transforms of this column alone, scales among them, and no fillings. Of a column
-        that is made of several ones the source is a digest of these, and of how.
+        Transforms of this column alone, scales among them, and no fillings, as JSON
+        values. Of a column that is made of several ones the source is a digest of
+        these, and of how.
+
+        Parameters
+        ----------
+        order_of : callable
+            Returns the one of two columns that has the row order of a derived column,
+            of a view that has all three; empty if none has.
         """
         found = list[tuple[str, list[Any]]]()
         for column in self.columns:
@@ -556,21 +573,33 @@ class View:
                     if one.step.by_column != "missing":
                         unit.append([one.step.name, _own(one.operation, place)])
                     source = one.read[place]
+                elif one.step.of_source:
+                    how, pair = one.derivation(source)
+                    unit.append([*how, *pair])
+                    of = sorted(set(pair))
+                    column_made, source = source, of[0]
+                    if len(of) > 1:
+                        source = order_of(self._up_to(one), column_made, of)
+                    if not source:
+                        source = f"made {digest(canonical([*how, *of]))}"
+                        break
                 elif len(one.read) == 1:
                     unit.append([source, one.operation.as_json()])
                     (source,) = one.read
                 else:
-                    made: list[Any] = [source, one.step.name, sorted(one.read)]
-                    if one.step.of_source:
-                        made.append(one.operation.as_json())
-                    else:
-                        # Fitted numbers, and scales in front, give other units.
-                        before = self._derived[: number + 1]
-                        unit.append([each.operation.as_json() for each in before])
+                    # Fitted numbers, and scales in front, give other units.
+                    before = self._derived[: number + 1]
+                    unit.append([each.operation.as_json() for each in before])
+                    made = [source, one.step.name, sorted(one.read)]
                     source = f"made {digest(canonical(made))}"
                     break
             found.append((source, unit))
         return found
+
+    def _up_to(self, transform: _Transform) -> "View":
+        """Return a view of all rows up to a transform of the chain."""
+        (place,) = (i for i, one in enumerate(self._stages) if one is transform)
+        return self.of_all_rows(self._operations[: place + 1])
 
     def up_to_scale(self) -> "View":
         """Return the view without the shifts and scales of its columns at the end."""

@@ -50,6 +50,9 @@ def event(entry: Entry) -> str:
     if entry.kind == "setting":
         columns = counted(len(record["columns"]), "column")
         return f"answered {record['step']} about {columns} for its one setting"
+    if entry.kind == "compared":
+        columns = counted(len(record["columns"]), "constant column")
+        return f"compared {columns} in secret, with {', '.join(record['parties'])}"
     if entry.kind == "pardoned":
         return f"earlier refusals forgotten by {record['by']}"
     if entry.kind == "blocks":

@@ -55,6 +55,16 @@ class Offer(NamedTuple):
     signature: bytes
     head: str = ""
 
+    def as_header(self) -> dict[str, str]:
+        """Return it as a reply has it."""
+        key, signature = self.public.hex(), self.signature.hex()
+        return {"key": key, "signature": signature, "head": self.head}
+
+
+def offer_in(header: Mapping[str, Any]) -> list[Any]:
+    """Return an offer as `offers_of` takes it, from the reply that has it."""
+    return [header.get(part) for part in ("key", "signature", "head")]
+
 
 def offers_of(signed: Mapping[str, Sequence[Any]]) -> dict[str, Offer]:
     """Return offers by party as messages have them: key, signature and head."""
