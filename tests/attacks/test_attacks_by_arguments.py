@@ -53,6 +53,7 @@ def image_of(X: Array) -> Array:
     return ((X - MEAN).T @ (X - MEAN))[:, :2]
 
 
+@pytest.mark.slow
 def test_no_silo_answers_alone_where_others_are_asked_for_nothing():
     # Masks do not cancel: six random words of 64 bits, of which some may be too large
     # to be a total at all.
@@ -154,6 +155,7 @@ def row_of(federation: up.Federation, person: int) -> Array:
     return np.concatenate([part["components"][0] + part["mean"] for part in own])
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("attack", [length_of, ill, row_of])
 @pytest.mark.parametrize("rules", [{}, {"allow_row_level": "parties"}])
 def test_nobody_is_weighed_alone(attack, rules):

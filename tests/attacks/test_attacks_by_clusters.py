@@ -69,7 +69,7 @@ def candidates(federation: up.Federation, groupings: tuple[str, str]) -> list[Ar
     return [(u / u[0])[1:] for u in (a + b, a - b)]
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("follow", [False, True])
 @pytest.mark.parametrize(
     ("groupings", "rule"), [(WARDS, "one_setting"), (VISITS, "few_clusters")]
@@ -79,6 +79,7 @@ def test_two_groupings_do_not_show_who_is_grouped_otherwise(groupings, rule, fol
         candidates(up.simulate(tables(), follow=follow), groupings)
 
 
+@pytest.mark.slow
 def test_nearly_all_rows_in_one_cluster_are_refused():
     data = tables()
     for table in data.values():
@@ -95,6 +96,7 @@ def test_control_two_groupings_show_the_person():
     assert_allclose(min(errors), 0.0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_one_grouping_is_answered_for_any_model():
     """The same clusters for another response, other predictors and in other units."""
     here = up.simulate(tables(), follow=True)

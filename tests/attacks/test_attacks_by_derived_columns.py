@@ -60,6 +60,7 @@ def test_a_number_is_not_compared_with_every_row():
     assert said == {"derived_order"}
 
 
+@pytest.mark.slow
 def test_what_no_logarithm_has_is_a_refusal_that_counts():
     assert DATA_RULES["derived_cells"] == "view"
     names = [f"x{j}" for j in range(4)]

@@ -111,6 +111,7 @@ def simulated(attack: Any, made: dict[str, pd.DataFrame], **more: Any) -> up.Fed
 ATTACKS = [by_class, by_response, by_flag, by_category]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("follow", [False, True])
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_features_are_not_added_over_few_people(attack, follow):
@@ -125,12 +126,14 @@ def test_control_without_a_limit_their_records_are_solved_for(attack):
     assert_allclose(found, record, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", [by_flag, by_category])
 def test_features_beside_a_flag_of_many_are_answered(attack, monkeypatch):
     monkeypatch.setattr(f"{__name__}.of_the_ill", lambda kernel, sums: sums)
     attack(simulated(attack, tables(30), follow=True))
 
 
+@pytest.mark.slow
 def test_features_of_a_class_of_many_are_answered_and_cross_validated():
     made = {
         name: table.assign(ill=np.arange(300) % 3 == 0)

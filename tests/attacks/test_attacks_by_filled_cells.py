@@ -65,6 +65,7 @@ FRONTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("front", FRONTS.values(), ids=FRONTS.keys())
 def test_two_numbers_behind_a_transform_are_two_fillings_too(front):
     here = up.simulate(tables(), follow=True)

@@ -33,7 +33,7 @@ from wire import COLUMNS, PATIENT, Rogue, Silos, rows, silos
 FEATURES = ["age", "sex", "cp"]
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_lda_on_all_rows_and_on_a_split_do_not_subtract_to_a_person(seed):
     """A class that the smaller part of a split has one row of gave the row."""
@@ -49,6 +49,7 @@ def test_lda_on_all_rows_and_on_a_split_do_not_subtract_to_a_person(seed):
     assert not ((left_out > 0) & (left_out < 5)).any()
 
 
+@pytest.mark.slow
 def test_two_splits_in_two_jobs_do_not_subtract_to_a_row(tmp_path):
     """Each job is a process of its own, with the same audit logs."""
     roster = Roster({name: i.public for name, i in IDENTITIES.items()})
@@ -96,6 +97,7 @@ def pairs(rogue: Rogue, *chain: Rows) -> set[str]:
     return set(rogue.rules("pca.local_scatter", {"squares": squares}, view).values())
 
 
+@pytest.mark.slow
 def test_a_few_rows_that_a_split_leaves_out_are_not_solved_for():
     """The scatter of 30 rows of 100 columns has rank 30, and gave whole rows."""
     rogue = Rogue(wide(), columns=WIDE).enter()
@@ -104,6 +106,7 @@ def test_a_few_rows_that_a_split_leaves_out_are_not_solved_for():
     assert pairs(rogue, Rows(0, 0, 0.5, True, 0)) == {""}
 
 
+@pytest.mark.slow
 def test_the_rows_between_two_splits_are_not_solved_for():
     here = wide()
     assert pairs(Rogue(here, columns=WIDE).enter(), Rows(0, 0, 0.5, True, 0)) == {""}
@@ -112,6 +115,7 @@ def test_the_rows_between_two_splits_are_not_solved_for():
     assert pairs(again, Rows(0, 0, 0.5, False, 0)) == {""}
 
 
+@pytest.mark.slow
 def test_cross_validation_with_as_many_columns_is_answered():
     rogue = Rogue(wide(), columns=WIDE).enter()
     for k in range(4):
@@ -122,6 +126,7 @@ def test_cross_validation_with_as_many_columns_is_answered():
 UNEVEN = {name: rows(n, seed=n) for name, n in (("a", 400), ("b", 61), ("c", 32))}
 
 
+@pytest.mark.slow
 def test_nobody_is_alone_in_the_blocks_of_high_numbers():
     """A silo with many rows was: the total of such a block was its own."""
     rogue = Rogue(silos(UNEVEN)).enter()
@@ -137,6 +142,7 @@ def test_nobody_is_alone_in_the_blocks_of_high_numbers():
     assert answered == {0, 1, 2}
 
 
+@pytest.mark.slow
 def test_a_selection_that_three_silos_do_not_have_is_refused():
     here = up.simulate(UNEVEN, policy=PATIENT, follow=True, random_state=0)
     for train, test in here.folds(3):
@@ -183,6 +189,7 @@ def test_a_silo_selects_nothing_before_the_silos_counted_their_blocks():
     assert rules == {"out_of_order"}
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     "altered",
     [
@@ -213,6 +220,7 @@ def test_a_coordinator_cannot_say_that_more_silos_have_blocks(altered):
     assert rules == {"out_of_order"}
 
 
+@pytest.mark.slow
 def test_products_of_a_selection_need_the_rows_of_its_blocks_counted():
     """A coordinator leaves the second count out, or raises what was counted."""
     for alter in (None, lambda words: words + np.uint64(2)):
@@ -274,7 +282,7 @@ def told(values: Any) -> np.ndarray:
     return few * few[:, -1:]
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("values", VALUES, ids=["flag", "dose"])
 def test_a_fold_leaves_out_no_person_with_a_flag_alone(values):
     found = products_by_fold(flagged(values))
@@ -335,7 +343,7 @@ def made(federation: up.Federation, of: str) -> Any:
     return columns.fit(federation).transform
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("of", ["product", "bin"])
 @pytest.mark.parametrize("limit", [0.95, 1.0])
 def test_nobody_is_alone_in_a_made_column_of_a_part(of, limit):
@@ -381,6 +389,7 @@ def products_by_class(
     return [n[c] * (S[c][-1] + means[c][-1] * means[c]) for c in range(len(priors))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("turned", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("limit", [0.95, pytest.param(1.0, marks=pytest.mark.slow)])
 def test_nobody_is_alone_with_a_flag_in_a_class_of_a_part(limit, turned):
@@ -424,6 +433,7 @@ def test_nobody_is_alone_with_a_flag_in_a_class_of_a_part(limit, turned):
         assert n_alone(found(), few) >= 1
 
 
+@pytest.mark.slow
 def test_single_classes_of_measurements_are_cross_validated():
     """Also where the last block has nobody of the last class."""
     tables = heart_disease.load()
@@ -432,6 +442,7 @@ def test_single_classes_of_measurements_are_cross_validated():
         up.LinearDiscriminantAnalysis(priors=[0.6, 0.1, 0.1, 0.1, 0.1]).fit(train)
 
 
+@pytest.mark.slow
 def test_classes_together_are_cross_validated_beside_a_flag():
     tables = {
         name: pd.DataFrame(X, columns=["x", "z", "w", "f"]).assign(y=np.arange(240) % 2)
@@ -442,6 +453,7 @@ def test_classes_together_are_cross_validated_beside_a_flag():
         up.LinearDiscriminantAnalysis().fit(train)
 
 
+@pytest.mark.slow
 def test_a_made_column_of_many_people_is_cross_validated():
     """Parts have about 30 people of every silo in the column."""
     federation = up.simulate(two_flags(0.6), follow=True)
@@ -489,6 +501,7 @@ def scored(allv: up.Federation) -> Any:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", [rotated, scored])
 @pytest.mark.parametrize("limit", [0.95, pytest.param(1.0, marks=pytest.mark.slow)])
 def test_no_rotation_or_prediction_hides_a_made_column_of_a_part(by, limit):
@@ -544,7 +557,7 @@ def products_with_flag(federation: up.Federation) -> Any:
     return lambda view: products(derived.transform(view)[kept])[[0, 1, 3]]
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("by", [moments_of_product, products_with_flag])
 @pytest.mark.parametrize("limit", [0.95, pytest.param(1.0, marks=pytest.mark.slow)])
 def test_derived_columns_are_no_equations_for_two_people_of_a_part(by, limit):
@@ -571,6 +584,7 @@ def test_derived_columns_are_no_equations_for_two_people_of_a_part(by, limit):
         assert two
 
 
+@pytest.mark.slow
 def test_derived_columns_that_many_people_differ_in_are_scored_by_fold():
     federation = up.simulate(two_flags(0.6), follow=True)
     make = made(federation, "product")
@@ -624,7 +638,7 @@ def regressed(view: up.Federation) -> int:
     return len(columns)
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("follow", [False, True])
 def test_a_block_has_no_more_products_than_a_share_of_its_own_cells(follow):
     here = up.simulate(ages(), follow=follow)
@@ -651,6 +665,7 @@ def unequal(**options: Any) -> up.Federation:
     return up.simulate(tables, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("follow", [False, True])
 def test_no_fold_lacks_the_rows_of_one_silo(follow):
     here = unequal(follow=follow)
@@ -669,6 +684,7 @@ def test_control_where_a_silo_lacks_blocks_the_others_tell_its_rows(monkeypatch)
     assert abs(own - UNEQUAL["a"]) < 20
 
 
+@pytest.mark.slow
 def test_silos_of_few_rows_do_not_keep_others_from_five_folds():
     """What is left: that somebody has fewer than 50 rows shows, and about how many."""
     tables = {name: rows(n, seed=n) for name, n in {**UNEQUAL, "e": 33}.items()}

@@ -97,6 +97,7 @@ def the_one_between(here: up.Federation) -> tuple[Array, Array]:
     return found, record[["pressure", "age"]].to_numpy()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("follow", [False, True])
 def test_a_column_is_not_cut_into_bins_and_mapped_by_quantiles(follow):
     with pytest.raises(ReleaseRefusedError, match="one_setting"):
@@ -158,6 +159,7 @@ def by_features(here: up.Federation, gamma: float = 3.0, seeds: int = 4) -> Arra
     return solved[ages[:, 0] == PERSON["age"]][0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("follow", [False, True])
 def test_features_of_other_seeds_are_not_answered_about(follow):
     with pytest.raises(ReleaseRefusedError, match="one_setting"):
@@ -169,6 +171,7 @@ def test_control_features_of_four_seeds_give_the_sums_over_one_value():
     assert_allclose(found, [PERSON[name] for name in OTHERS], rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_features_enough_for_all_values_are_refused_at_once():
     here = up.simulate(aged(), follow=True)
     drawn = up.KernelPCA(
@@ -178,6 +181,7 @@ def test_features_enough_for_all_values_are_refused_at_once():
         products(transformed(here, drawn, "age"))
 
 
+@pytest.mark.slow
 def test_features_of_one_seed_are_answered_again():
     here = up.simulate(aged(), follow=True)
     for seed in (0, 0):

@@ -80,6 +80,7 @@ ATTACKS = {
 }
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("follow", [False, True])
 @pytest.mark.parametrize("tables", ATTACKS.values(), ids=ATTACKS.keys())
 def test_a_covariance_does_not_show_the_person_who_carries_a_direction(tables, follow):
@@ -88,6 +89,7 @@ def test_a_covariance_does_not_show_the_person_who_carries_a_direction(tables, f
     assert (refused.value.party, refused.value.rule) == ("b", "max_leverage")
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("tables", ATTACKS.values(), ids=ATTACKS.keys())
 def test_nor_where_silos_judge_by_the_scatter_itself(tables, monkeypatch):
     monkeypatch.setattr(leverage, "_LEAST_WORK", 0)
@@ -136,6 +138,7 @@ def test_an_information_matrix_is_of_pairs_of_columns_too(model, y, follow):
     assert (refused.value.party, refused.value.rule) == ("b", "max_leverage")
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(("model", "y"), REGRESSIONS.values(), ids=REGRESSIONS.keys())
 def test_nor_is_one_of_more_columns_than_the_rows_allow(model, y):
     few = {name: X[:11] for name, X in TABLES.items()}
@@ -164,6 +167,7 @@ def images() -> dict[str, Array]:
     return tables
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     "model",
     [up.PCA(3), up.PCA(3, svd_solver="krylov"), up.LinearDiscriminantAnalysis()],
@@ -177,6 +181,7 @@ def test_a_pixel_that_is_lit_once_does_not_show_its_image(model):
         model.fit(federation, y="x49")
 
 
+@pytest.mark.slow
 def test_a_scale_or_a_selection_hides_no_direction():
     federation = up.simulate(marked(TABLES))
     scaled = up.StandardScaler().fit(federation).transform(federation)
@@ -203,7 +208,7 @@ def standing_out(column: int = 0) -> dict[str, Array]:
     return tables
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("by_scatter", [False, True])
 def test_plan_and_report_warn_of_a_row_that_carries_half_of_a_direction(
     by_scatter, monkeypatch, tmp_path
@@ -269,6 +274,7 @@ def along_directions(tables: dict[str, Array], **options: Any) -> Array:
     return mean + np.linalg.lstsq(V.T, image)[0]
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("follow", [False, True])
 def test_directions_of_many_columns_do_not_show_who_has_a_rare_one(follow):
     with pytest.raises(ReleaseRefusedError) as refused:
@@ -282,6 +288,7 @@ def test_control_without_a_limit_they_do():
     assert_allclose(found, tables["b"][PERSON], atol=1e-9)
 
 
+@pytest.mark.slow
 def test_many_columns_that_two_patients_have_are_answered():
     tables = wide_tables()
     for X in tables.values():

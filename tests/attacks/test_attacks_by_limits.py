@@ -55,6 +55,7 @@ def differences(numbers: set[float]) -> set[float]:
     return numbers | {a - b for a in numbers for b in numbers}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("follow", [True, False])
 def test_no_limit_of_rows_tells_a_silos_own_counts(follow, monkeypatch):
     here = up.simulate(tables(), follow=follow)

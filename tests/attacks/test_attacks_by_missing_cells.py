@@ -101,7 +101,7 @@ def difference(here: up.Federation, first: str, second: str) -> Array:
     return WAYS[second](here, "later") - before
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("follow", [False, True])
 @pytest.mark.parametrize(("first", "second"), PAIRS)
 def test_who_lacks_one_test_alone_is_not_a_difference(first, second, follow):
@@ -116,12 +116,13 @@ def test_control_without_a_limit_it_is(first, second):
     assert_allclose(difference(here, first, second), RECORD, atol=1e-6)
 
 
-@pytest.mark.thinned
+@pytest.mark.slow
 @pytest.mark.parametrize(("first", "second"), PAIRS)
 def test_who_lack_one_test_alone_may_be_three(first, second):
     difference(up.simulate(tables(3), follow=True), first, second)
 
 
+@pytest.mark.slow
 def test_complete_rows_are_compared_by_their_own_rule():
     """However few rows lack a cell, complete rows alone are answered about."""
     data = {name: table.loc[PERSON - 1 :] for name, table in tables().items()}
@@ -155,6 +156,7 @@ def ages_of_treated(here: up.Federation) -> float:
     return float(sums[0, 0] - sums[0, 1])
 
 
+@pytest.mark.slow
 def test_the_only_one_of_the_treated_without_the_test_is_no_difference():
     with pytest.raises(ReleaseRefusedError) as refused:
         ages_of_treated(up.simulate(treated(), follow=True))
@@ -192,6 +194,7 @@ def by_three_sums(here: up.Federation) -> Array:
     return sum(whole - sums[:2, j] for j in (2, 3)) - (whole - sums[:2, 4])
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("follow", [False, True])
 def test_who_lacks_all_tests_alone_is_not_three_sums(follow):
     with pytest.raises(ReleaseRefusedError) as refused:
@@ -204,6 +207,7 @@ def test_control_without_a_limit_it_is_three_sums():
     assert_allclose(by_three_sums(here), RECORD, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_two_who_lack_all_tests_are_answered_about():
     by_three_sums(up.simulate(visited(2), follow=True))
 
@@ -231,6 +235,7 @@ def before_and_after(here: Silos, new: pd.DataFrame) -> Array:
     return sums() - before
 
 
+@pytest.mark.slow
 def test_who_alone_of_those_who_came_lacks_a_test_is_no_difference():
     with pytest.raises(ReleaseRefusedError) as refused:
         before_and_after(silos(tables(3)), came(1))
@@ -242,6 +247,7 @@ def test_control_without_a_limit_it_is_the_difference():
     assert_allclose(found, came(1).loc[0, OTHERS].to_numpy(float), atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_lacking", [0, 2])
 def test_of_those_who_came_none_or_two_may_lack_a_test(n_lacking):
     before_and_after(silos(tables(3)), came(n_lacking))

@@ -93,6 +93,7 @@ def orders() -> list[tuple[str, ...]]:
     return [(x, y, z), (x, z, y), (y, x, z), (y, z, x), (z, x, y), (z, y, x)]
 
 
+@pytest.mark.slow
 def test_own_squares_are_not_had_by_permuted_columns():
     here = silos(TABLES, policy={})
     own = (TABLES["b"][:, 1] ** 2).sum()
@@ -162,7 +163,7 @@ def refused_from(policy: Any) -> float:
     return bisect(0.0, 500.0, lambda lam: not refuses(lam))
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [{}, PATIENT])
 def test_an_overflow_does_not_tell_a_silos_own_largest_value(policy):
     edge = bisect(0.0, 500.0, lambda lam: not overflows(lam))
@@ -217,6 +218,7 @@ def refused_at(n_rows: int) -> tuple[list[int], str]:
     return refused, Rogue(here, study="last").enter().rules("pca.local_total")["b"]
 
 
+@pytest.mark.slow
 def test_what_the_budget_refuses_is_one_refusal_and_tells_rounded_rows():
     """One refusal tells at how many numbers a silo ends; others tell no more.
 
@@ -238,6 +240,7 @@ def test_a_silo_with_more_rows_than_all_had_rounds_them():
     assert {pooled_rows(n, 3, "rows", 1, known=90) for n in range(96, 104)} == {96}
 
 
+@pytest.mark.slow
 def test_the_same_fit_again_costs_nothing():
     here = silos(TABLES, policy={})
     for k in range(40):
@@ -245,6 +248,7 @@ def test_the_same_fit_again_costs_nothing():
         assert set(rogue.rules("pca.local_total").values()) == {""}
 
 
+@pytest.mark.slow
 def test_changed_rows_are_another_question():
     """A total of a later table is another number, and counts."""
     tables = {name: X.copy() for name, X in TABLES.items()}
@@ -294,6 +298,7 @@ def alone_beyond(
     return found
 
 
+@pytest.mark.slow
 def test_edges_are_not_tried_until_nobody_is_beyond():
     here = silos(outlier(), policy={}, follow=True)
     found = alone_beyond(here, np.arange(85.0, 96.0, 0.5).tolist())
@@ -308,11 +313,13 @@ def test_control_without_a_limit_of_refusals_they_tell_the_largest_value():
     assert max(edge for edge, rule in found if rule == "min_own_cells") == 95.25
 
 
+@pytest.mark.slow
 def test_the_same_edges_are_one_question():
     here = silos(outlier(), policy={}, follow=True)
     assert {rule for _, rule in alone_beyond(here, [90.0] * 6)} == {"min_own_cells"}
 
 
+@pytest.mark.slow
 def test_categories_of_a_silo_are_not_counted_by_refusals():
     """On a column partition: how small is the smallest one?"""
     rng = np.random.default_rng(0)

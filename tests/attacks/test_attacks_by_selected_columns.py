@@ -79,6 +79,7 @@ def test_control_two_selections_differ_by_one_silos_own_squares():
     assert_allclose(scaled, pulse / between**2, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_limit_two_units_give_who_sees_people_every_column():
     here = simulated(policy=SEEN)
     scaled = up.StandardScaler().fit(here).transform(here)

@@ -107,6 +107,7 @@ def solved(opened: Sequence[Array]) -> list[tuple[Array, Array]]:
     return of_numbers(found.x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("follow", [False, True])
 def test_one_shot_fits_are_answered_for_one_set_of_columns(follow):
     here = up.simulate(tables(), label="kind", follow=follow)
@@ -123,6 +124,7 @@ def test_control_all_subsets_of_four_columns_give_each_silos_matrices():
         assert_allclose(b, B, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_the_same_fit_and_other_columns_are_answered():
     here = up.simulate(tables(), label="kind", follow=True)
     for chosen in (["a", "b"], ["a", "b"], ["c"]):

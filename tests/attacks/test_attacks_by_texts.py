@@ -128,6 +128,7 @@ RULES: dict[Callable[[Federation], Any], str] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "attack",
     slow(

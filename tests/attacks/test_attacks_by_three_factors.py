@@ -102,6 +102,7 @@ def test_control_without_a_limit_it_is(attack, label, rule):
     assert_allclose(attack(here), RECORD, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("attack", "label", "rule"), ATTACKS.values(), ids=ATTACKS.keys()
 )
@@ -109,6 +110,7 @@ def test_of_several_people_it_is_answered(attack, label, rule):
     attack(up.simulate(tables(8), label=label, follow=True))
 
 
+@pytest.mark.slow
 def test_shrinkage_that_asks_for_each_class_is_refused_too():
     model = up.LinearDiscriminantAnalysis(shrinkage="auto")
     here = up.simulate(tables(), label="treated", follow=True)
@@ -117,6 +119,7 @@ def test_shrinkage_that_asks_for_each_class_is_refused_too():
     model.fit(up.simulate(tables(8), label="treated", follow=True))
 
 
+@pytest.mark.slow
 def test_a_class_by_itself_has_enough_rows_for_the_columns():
     """Of 15 people and five columns the scatter would nearly be their records."""
     data = {name: table.assign(kind=0) for name, table in tables(8).items()}
@@ -151,6 +154,7 @@ def two_alone() -> dict[str, pd.DataFrame]:
     return made
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("label", [None, "kind"])
 def test_sums_of_few_people_by_many_functions_are_refused(label):
     """Sums of age, age squared and age times pressure over two people are both."""
@@ -186,6 +190,7 @@ def test_control_two_people_are_solved_for():
     assert_allclose(np.sort(pressures), np.sort(people[:, 1]))
 
 
+@pytest.mark.slow
 def test_products_beside_categories_of_enough_people_are_answered():
     data = two_alone()
     for table in data.values():
@@ -224,6 +229,7 @@ def by_codes(federation: up.Federation, ill: float, well: float) -> list[float]:
 CODES = [(2.0, 1.0), (0.0, 1.0), (-1.0, 1.0), (31.0, 30.0)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ill", "well"), CODES)
 def test_another_code_of_a_flag_is_no_way_round(ill, well):
     here = up.simulate(coded(ill, well), follow=True)
@@ -238,6 +244,7 @@ def test_control_without_a_limit_another_code_gives_the_record(ill, well):
     assert_allclose(by_codes(here, ill, well), RECORD, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["poisson", "binomial"])
 def test_the_first_step_of_a_regression_is_no_product_with_the_response(family):
     """With the mean of all rows for weights it is the covariance of the predictors."""

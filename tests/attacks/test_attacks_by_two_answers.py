@@ -108,6 +108,7 @@ def test_two_answers_do_not_show_whom_two_columns_differ_in(attack, label, follo
     assert (refused.value.party, refused.value.rule) == ("b", "max_leverage")
 
 
+@pytest.mark.slow
 def test_nor_among_more_columns_than_rows_can_judge_at_once():
     """70 columns and the diagnoses were multiplied with the age, of 100 rows."""
     rng, data = np.random.default_rng(1), tables()
@@ -131,6 +132,7 @@ def test_control_without_a_limit_two_answers_show_the_person(attack, label):
 SUPERVISED = [up.LinearDiscriminantAnalysis(), up.LogisticRegression(C=1.0)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", SUPERVISED, ids=lambda model: type(model).__name__)
 def test_a_column_that_is_the_label_but_for_one_person_is_refused(model):
     here = up.simulate(tables(), label="ill", follow=True)
@@ -138,6 +140,7 @@ def test_a_column_that_is_the_label_but_for_one_person_is_refused(model):
         model.fit(here.select(["ill_later", *OTHERS]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", SUPERVISED, ids=lambda model: type(model).__name__)
 def test_a_column_that_is_the_label_but_for_five_people_is_not(model):
     data = tables()
@@ -146,6 +149,7 @@ def test_a_column_that_is_the_label_but_for_five_people_is_not(model):
     model.fit(up.simulate(data, label="ill", follow=True).select(["ill_later"]))
 
 
+@pytest.mark.slow
 def test_columns_that_no_answer_multiplied_with_the_same_ones_are_answered():
     here = up.simulate(tables(), follow=True)
     up.PCA().fit(here.select(["ill", "age"]))
@@ -155,6 +159,7 @@ def test_columns_that_no_answer_multiplied_with_the_same_ones_are_answered():
         up.PCA().fit(here.select(["ill", "pressure"]))
 
 
+@pytest.mark.slow
 def test_a_name_that_one_row_has_is_read_as_another_and_carries_nothing():
     data = tables()
     for name, frame in data.items():
@@ -229,7 +234,7 @@ def moved(here: up.Federation) -> Array:
     return one - two
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("follow", [False, True])
 def test_who_moved_between_two_small_categories_is_not_a_difference(follow):
     with pytest.raises(ReleaseRefusedError, match="max_leverage"):
@@ -295,6 +300,7 @@ def by_two_labels(tables: Any, kind: str, policy: dict[str, float]) -> Array:
 CASES = [(2, "number"), (3, "text"), (55, "number")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_classes", "kind"), CASES)
 def test_two_labels_do_not_show_whom_they_differ_in(n_classes, kind):
     tables = labelled(n_classes, kind, 6 * max(n_classes, 20))

@@ -93,6 +93,7 @@ OFFSETS = {
 }
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("follow", [False, True])
 @pytest.mark.parametrize(("model", "response"), OFFSETS.values(), ids=OFFSETS.keys())
 def test_an_offset_leaves_no_person_alone(model, response, follow, opened):
@@ -101,6 +102,7 @@ def test_an_offset_leaves_no_person_alone(model, response, follow, opened):
     assert not opened
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.usefixtures("from_the_mean")
 @pytest.mark.parametrize(("model", "response"), OFFSETS.values(), ids=OFFSETS.keys())
 def test_another_start_leaves_no_person_alone_either(model, response, opened):
@@ -136,6 +138,7 @@ def separated(**options: Any) -> None:
     up.GLM("binomial", max_iter=40).fit(view.select(["age", old]), old)
 
 
+@pytest.mark.slow
 def test_rows_next_to_an_edge_are_not_left_alone():
     with pytest.raises(ReleaseRefusedError, match="weighted_rows"):
         separated()
@@ -260,7 +263,7 @@ def replicates(made: dict[str, pd.DataFrame], **options: Any) -> list[Array]:
     return [whole - matrix for matrix in first.values()]
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("follow", [False, True])
 def test_a_fold_leaves_out_no_person_who_has_all_its_weight(follow):
     with pytest.raises(ReleaseRefusedError, match="weighted_rows"):

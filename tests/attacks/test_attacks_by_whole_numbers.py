@@ -95,6 +95,7 @@ def by_centring(here: up.Federation) -> tuple[int, float, float]:
     return N, round(N * float(models[0].mean_[0])), float(whole - within)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ask", [by_heterogeneity, by_centring])
 def test_limit_one_flag_gives_each_silos_rows_and_sum(ask):
     found = whole_numbers(*ask(up.simulate(tables(), follow=True)))

@@ -96,6 +96,7 @@ ATTACKS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", [one[0] for one in ATTACKS.values()])
 def test_a_study_repeated_after_rows_came_does_not_show_one(attack):
     here = silos(tables(), label="group")
@@ -111,6 +112,7 @@ def test_control_without_the_rules_it_does(attack, record):
     assert_allclose(after - before, PERSON[record].tolist(), atol=1e-6)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("attack", [one[0] for one in ATTACKS.values()])
 def test_a_study_is_repeated_after_ordinary_rows_came(attack):
     before_and_after(silos(tables(), label="group"), attack, appended(one=False))
@@ -142,6 +144,7 @@ def of_group(here: Silos, table: pd.DataFrame) -> np.ndarray:
     return before - class_sums(here.federation)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", LEFT.values(), ids=LEFT.keys())
 def test_nobody_is_the_only_one_who_left_a_class(table):
     with pytest.raises(ReleaseRefusedError) as refused:
@@ -163,6 +166,7 @@ def test_sums_that_are_not_by_class_are_answered_when_one_left_it():
     products(here.federation)
 
 
+@pytest.mark.slow
 def test_other_people_are_answered_about_whatever_classes_the_former_had():
     former = rows_of(100, 7)
     former["group"] = (former.index < 4).astype(int)
@@ -233,6 +237,7 @@ DERIVED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("attack", "new", "found"), DERIVED.values(), ids=DERIVED.keys()
 )
@@ -245,6 +250,7 @@ def test_derived_columns_of_the_rows_that_came_are_judged(attack, new, found):
     before_and_after(silos(tables(), label="group"), attack, rows_of(80, 9))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alone", [True, False])
 def test_weights_of_the_rows_that_came_are_judged(alone):
     """An offset that many have leaves one of the new people alone among these."""
@@ -277,6 +283,7 @@ def by_priors(federation: up.Federation) -> np.ndarray:
     return np.array(found)
 
 
+@pytest.mark.slow
 def test_a_class_of_the_rows_that_came_has_enough_rows_for_the_columns():
     new = appended(one=False)
     new["group"] = (new.index < 5).astype(int)
@@ -286,6 +293,7 @@ def test_a_class_of_the_rows_that_came_has_enough_rows_for_the_columns():
     before_and_after(silos(tables(), label="group"), by_priors, new)
 
 
+@pytest.mark.slow
 def test_columns_that_differ_in_one_row_that_came_are_not_subtracted():
     """Before, ten people of each silo have another diagnosis later; of the new, one."""
 
@@ -320,6 +328,7 @@ def test_columns_that_differ_in_one_row_that_came_are_not_subtracted():
     assert_allclose(attacked({"max_leverage": 1.0}), sign * record, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_two_rows_that_came_are_refused_once_whatever_is_asked():
     """The verdict is about the table: three analyses of it try nothing."""
     here = silos(tables(), label="group", policy={})
@@ -350,7 +359,7 @@ def of_incomplete_rows(here: up.Federation, order: list[str]) -> np.ndarray:
     return found["all"] - found["complete"]
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("follow", [False, True])
 def test_the_only_diagnosis_among_incomplete_rows_is_not_a_difference(order, follow):
@@ -366,6 +375,7 @@ def test_the_only_diagnosis_among_incomplete_rows_is_not_a_difference(order, fol
     of_incomplete_rows(up.simulate(data, follow=follow), order)
 
 
+@pytest.mark.slow
 def test_scores_do_not_show_the_only_diagnosis_among_new_rows():
     """Of models that were fitted before: residuals are products of what predicts."""
     names = ["age", "ill", "pressure"]

@@ -106,7 +106,7 @@ def signs(times: float, *, in_memory: bool) -> Array:
 TRUE = TABLES[VICTIM].sum() < GUESSES
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("in_memory", [False, True])
 def test_no_silo_is_compared_alone(in_memory):
     seen = signs(0.0, in_memory=in_memory)
@@ -170,6 +170,7 @@ def computed_of(
         rogue.ask_all({"kind": "leave"})
 
 
+@pytest.mark.slow
 def test_no_silos_components_are_computed_alone():
     """The masks of different requests do not cancel, so that the trace is noise."""
     replies = computed_of(products, 1, 0.0)

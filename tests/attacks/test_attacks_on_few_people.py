@@ -167,6 +167,7 @@ BY_CLASS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", [0, 1, 2])
 def test_a_list_of_classes_minus_one_tells_nobodys_classes(missing):
     rogue = Rogue(silos(THREE, label="kind")).enter()
@@ -209,6 +210,7 @@ def test_an_honest_user_hears_of_a_class_that_is_not_named(solver):
 # --- the mean of a class of one, or few -----------------------------------------------
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("names", [None, [0, 1, 2]])
 @pytest.mark.parametrize("solver", ["exact", "dgep-eigh"])
 @pytest.mark.parametrize(
@@ -256,6 +258,7 @@ def _mapped_totals(policy: dict[str, Any]) -> tuple[Array, Array, Array]:
     return X, np.array(totals), np.array(mapped)
 
 
+@pytest.mark.slow
 def test_a_column_is_not_mapped_by_two_sets_of_quantiles():
     with pytest.raises(ReleaseRefusedError, match="one_setting"):
         _mapped_totals({})

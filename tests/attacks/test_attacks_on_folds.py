@@ -64,6 +64,7 @@ CHANGES: dict[str, Change] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", CHANGES)
 def test_other_steps_than_the_programs(monkeypatch, change):
     here = federation()
@@ -74,6 +75,7 @@ def test_other_steps_than_the_programs(monkeypatch, change):
     assert "discriminant.local_class_totals" not in {x.step for x in here.ledger}
 
 
+@pytest.mark.slow
 def test_other_coefficients_at_the_metric(monkeypatch):
     """A decision function of one column counts people by that column's value."""
     here = federation()
@@ -92,6 +94,7 @@ def test_other_coefficients_at_the_metric(monkeypatch):
         up.cross_validate(up.LinearDiscriminantAnalysis(), here, "ill", cv=3)
 
 
+@pytest.mark.slow
 def test_other_totals_of_one_fold(monkeypatch):
     here, opened_rounds = federation(), list[OpenedRound]()
 

@@ -58,6 +58,7 @@ def test_a_request_without_a_program_is_refused(step):
 # --- (1) poles by many ridges, (5) chosen means and axes, (16) any exponent -----------
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("ridge", [0.1 + 1e-13, 1.0, 1e6])
 def test_own_scatters_by_ridges(ridge):
     """(1) Each silo's own scatter is a pole of the total as a function of the ridge."""
@@ -68,6 +69,7 @@ def test_own_scatters_by_ridges(ridge):
         model.fit(view, "ill")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("argument", ["mean", "scale", "axes"])
 def test_a_record_by_thresholds(argument):
     """(5) |a · (x - own - d)| has its kink at a person's value."""
@@ -114,6 +116,7 @@ def test_other_columns_than_the_calls():
 # --- transforms that nobody fitted ----------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_view_by_a_transform_that_nobody_fitted():
     model = up.StandardScaler().fit(federation())
     here = federation()
@@ -123,6 +126,7 @@ def test_a_view_by_a_transform_that_nobody_fitted():
         up.PCA(2).fit(model.transform(here))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moved", [1e-13, 1e-9, 1e-3])
 def test_a_fitted_transform_moved_by_a_little(moved):
     """(21) Two fillings that differ by eps subtract to eps × a person's row."""
@@ -135,6 +139,7 @@ def test_a_fitted_transform_moved_by_a_little(moved):
         up.PCA(2).fit(model.transform(here))
 
 
+@pytest.mark.slow
 def test_a_made_up_projection_on_a_person():
     here = federation()
     model = up.PCA(1).fit(here)
@@ -159,6 +164,7 @@ def wrong_by(difference: int, step: str = "pca.local_squares"):
     return lie
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("power", [0, 1, 31, 62, 63])
 def test_a_total_that_is_wrong_in_one_word(monkeypatch, power):
     here = federation()
@@ -180,6 +186,7 @@ def forgotten(opened: OpenedRound) -> OpenedRound:
     return replace(opened, words={}, sealed={})
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("lie", [without_seals, of_another_round, forgotten])
 def test_a_total_whose_parts_nobody_committed_to(monkeypatch, lie):
     here = federation()
@@ -246,6 +253,7 @@ def test_different_totals_for_different_silos(caplog):
 # --- (14) approval of one text, questions of another ----------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "other",
     [
@@ -307,6 +315,7 @@ def test_control_a_silo_that_does_not_follow_answers_the_ridges():
     up.LinearDiscriminantAnalysis(1, solver="dgep-eigh", ridge=0.1).fit(view, "ill")
 
 
+@pytest.mark.slow
 def test_a_search_continues_from_a_state_that_was_followed_and_from_no_other():
     """A made-up state would choose λ: totals at any λ tell the largest values."""
     rng = np.random.default_rng(0)

@@ -89,6 +89,7 @@ def test_sums_over_ten_rows_are_all_that_sweeps_give():
     assert_allclose(found, expected(tables()["b"][SHARED]), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_nine_complete_rows_are_not_what_sweeps_leave():
     """Ten rows that lack nothing are left, or the smaller pattern is not imputed."""
     made = tables()
@@ -114,6 +115,7 @@ COMPLETE = (Select(COLUMNS), Complete())
 ZERO = {"mean": np.zeros(3)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("other", [FILLED, COMPLETE], ids=["filled", "complete"])
 def test_other_sums_do_not_give_the_rows_that_sweeps_leave_alone(other):
     """Σ over the rows that lack x1, less the ten of the sweeps, is the person's row."""
@@ -130,6 +132,7 @@ def test_other_sums_do_not_give_the_rows_that_sweeps_leave_alone(other):
     assert asked == {"a": "", "b": "another_filling", "c": ""}
 
 
+@pytest.mark.slow
 def test_pairs_of_observed_cells_do_not_either():
     here = silos(tables(SHARED, also=[PERSON]), policy={**PATIENT, "min_own_cells": 0})
     taken_apart(entered(here))
@@ -137,6 +140,7 @@ def test_pairs_of_observed_cells_do_not_either():
     assert asked["b"] == "another_filling"
 
 
+@pytest.mark.slow
 def test_where_every_pattern_is_shared_other_sums_are_answered():
     here = silos(tables(SHARED))
     taken_apart(entered(here))
@@ -146,6 +150,7 @@ def test_where_every_pattern_is_shared_other_sums_are_answered():
         assert set(asked.values()) == {""}
 
 
+@pytest.mark.slow
 def test_later_steps_read_one_completed_table():
     """By class or by fold, two of them would differ in few rows."""
     here = silos(tables(SHARED))
@@ -173,6 +178,7 @@ def test_sweeps_are_over_all_rows():
     assert set(asked.values()) == {"imputed_parts"}
 
 
+@pytest.mark.slow
 def test_other_columns_are_not_imputed_together():
     """Patterns of fewer columns are unions of patterns, rare ones among them."""
     here = silos(tables(SHARED, also=[PERSON]))
@@ -211,6 +217,7 @@ def test_two_parts_of_the_columns_are_not_imputed_in_one_view():
     assert set(asked.values()) == {"another_filling"}
 
 
+@pytest.mark.slow
 def test_one_row_more_of_a_pattern_is_not_the_difference_of_two_versions(tmp_path):
     jobs = Jobs(tmp_path, tables(SHARED), policy={**PATIENT})
     taken_apart(entered(jobs.start()))
@@ -222,6 +229,7 @@ def test_one_row_more_of_a_pattern_is_not_the_difference_of_two_versions(tmp_pat
     assert asked["b"] == "another_filling"
 
 
+@pytest.mark.slow
 def test_a_new_job_remembers_how_rows_were_imputed(tmp_path):
     made = tables(SHARED, also=[PERSON])
     jobs = Jobs(tmp_path, made, policy={**PATIENT})
@@ -236,6 +244,7 @@ def test_a_new_job_remembers_how_rows_were_imputed(tmp_path):
     assert asked["b"] == "another_filling"
 
 
+@pytest.mark.slow
 def test_an_analyst_who_compares_imputers_is_told_so():
     federation = up.simulate(heart_disease.load(), follow=True)
     filled = up.IterativeImputer(2).fit(federation).transform(federation)
@@ -245,6 +254,7 @@ def test_an_analyst_who_compares_imputers_is_told_so():
         up.PCA(2).fit(means)
 
 
+@pytest.mark.slow
 def test_the_budget_ends_sweeps():
     """A table of few rows, and many sweeps: the silos stop, at the last that fits."""
     made = {name: rows(40, seed=i) for i, name in enumerate("abc")}

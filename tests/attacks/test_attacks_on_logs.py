@@ -46,6 +46,7 @@ def refused(place: Place, study: str) -> str:
     return str(wrong.value.rule)
 
 
+@pytest.mark.slow
 def test_an_older_log_is_noticed_in_a_study_of_its_own(place):
     fit(place, "one")
     copied(place, "b")
@@ -56,6 +57,7 @@ def test_an_older_log_is_noticed_in_a_study_of_its_own(place):
     assert refused(place, "three") == "audit_log_rolled_back"
 
 
+@pytest.mark.slow
 def test_an_older_log_is_noticed_when_it_has_grown_again(place):
     fit(place, "one")
     copied(place, "b")
@@ -75,6 +77,7 @@ def test_an_empty_log_is_an_older_one(place):
     assert refused(place, "two") == "audit_log_rolled_back"
 
 
+@pytest.mark.slow
 def test_a_coordinator_that_hides_what_others_saw_opens_nothing(place):
     fit(place, "one")
     copied(place, "b")
@@ -99,6 +102,7 @@ def test_a_coordinator_that_hides_what_others_saw_opens_nothing(place):
     assert (np.abs(count - 90.0) > 1.0).all()
 
 
+@pytest.mark.slow
 def test_a_silo_whose_log_is_lost_goes_on_under_a_new_key(place, monkeypatch):
     fit(place, "one")
     for file in place.folder.glob("b.sqlite*"):

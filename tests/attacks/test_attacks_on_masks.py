@@ -36,6 +36,7 @@ def unmixed_under(secure_sum: str, n_components: int | None) -> tuple[Array, int
     return unmixed(rogue, secrets, n_components)
 
 
+@pytest.mark.slow
 def test_independent_components_of_masked_words_show_nothing():
     """Kariyappa et al. 2023, on what each silo sends instead of on totals."""
     found, k = unmixed_under("masked", None)

@@ -41,6 +41,7 @@ def test_ids_are_not_matched_again_after_a_few_people_came():
         log._chain.append([(kind, "", note) for kind, note in rules.notes(asked)])
 
 
+@pytest.mark.slow
 def test_all_but_a_few_rows_may_be_common():
     """Steps on the common rows were refused, as if all rows had been answered about."""
     tables = {name: people(name) for name in PARTIES}

@@ -65,6 +65,7 @@ def within(frame: pd.DataFrame) -> float:
     return sum(((g - g.mean()) ** 2).sum() for _, g in frame.groupby("y")["x0"])
 
 
+@pytest.mark.slow
 def test_many_ridges_do_not_give_each_silos_scatter(jobs):
     whitened(rogue(jobs.start()), 1.0)
     public = {**CLASSES, "ridge": 2.0}
@@ -136,6 +137,7 @@ def differences_of_starts(
     return columns, [a - b for a, b in itertools.combinations(merged, 2)]
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("how", ["init", "random_state"])
 def test_another_start_does_not_show_one_silos_direction(how):
     with pytest.raises(ReleaseRefusedError, match="one_setting"):
@@ -150,6 +152,7 @@ def test_control_two_starts_subtract_to_one_silos_direction():
         assert max(alike) > 1.0 - 1e-9
 
 
+@pytest.mark.slow
 def test_the_same_fit_without_a_start_is_answered_again():
     rng = np.random.default_rng(0)
     tables = {name: pd.DataFrame({name: rng.normal(size=60)}) for name in "abc"}
@@ -187,6 +190,7 @@ def test_one_changed_label_is_refused_in_one_process():
     assert classes_of(rogue(here))["b"] == "min_changed_rows"
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("kind", ["numbers", "categories"])
 def test_another_label_begins_no_other_account(kind):
     """A silo's file names the next study's label, and a row is gone meanwhile."""
@@ -218,6 +222,7 @@ def test_a_changed_cell_of_another_column_is_refused(jobs):
     assert rogue(jobs.start()).rules(step, None, one)["b"] == "min_changed_rows"
 
 
+@pytest.mark.slow
 def test_the_log_says_which_blocks_a_round_was_about(jobs):
     asker, half = rogue(jobs.start()), (Select(COLUMNS), Rows(0, 2, 0.0, False, 1))
     asker.observed("scaler")
@@ -262,6 +267,7 @@ def constant(value: float, *some: Rows) -> tuple:
 FOLDS = [Rows(fold, 2, 0.0, False, 1) for fold in range(2)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("some", [[Rows(0, 0, 1.0, False, -1)], FOLDS])
 def test_two_constants_on_other_rows_do_not_subtract(some):
     asker = rogue(silos(HOLED))
@@ -288,6 +294,7 @@ def fitted(value: float, *some: Rows) -> tuple:
     return Select(COLUMNS), *some, Derive("imputer.imputed", COLUMNS, public)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moved", [1e-13, 1e-9, 0.1])
 def test_a_filling_moved_a_little_stays_where_it_was(tmp_path, moved):
     """Of silos that take any transform for fitted."""
@@ -306,6 +313,7 @@ def test_control_a_filling_moved_a_little_gives_the_row(moved):
     assert_allclose(more[[0, 2]] / moved, rows(seed=1)[PERSON, [0, 2]], rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_block_that_lacks_a_few_cells_decides(tmp_path):
     """Twelve cells are missing in all: two fillings of all, less two of all but one."""
     tables = tables_of("abc", 40)
@@ -318,6 +326,7 @@ def test_a_block_that_lacks_a_few_cells_decides(tmp_path):
     assert np.array_equal(scatter(rogue(jobs.start()), fitted(6.0, part)), first)
 
 
+@pytest.mark.slow
 def test_many_missing_cells_are_filled_as_asked(tmp_path):
     tables = tables_of("abc", 400)
     for X in tables.values():
@@ -344,6 +353,7 @@ def test_a_silos_own_filling_is_for_columns_alone():
     assert set(refused.values()) == {"partition"}
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     ("filling", "policy"),
     [(constant, {}), (fitted, {"policy": {"allowed_steps": ["*"]}})],

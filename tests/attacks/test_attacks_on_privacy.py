@@ -43,6 +43,7 @@ def refusals(tables: dict[str, Any], public: dict[str, Any]) -> dict[str, str]:
     return Rogue(silos(tables, policy=RULES)).enter().rules("pca.local_private", public)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("norm", [-1.0, 0.0, 1e-160, 5e-324, 1e160, 1])
 def test_whether_a_record_is_there_is_no_reason_to_refuse(norm):
     record, nobody = TABLES["b"][PERSON], np.full(3, 4.0)
@@ -62,6 +63,7 @@ def test_a_far_centre_makes_no_row_longer_than_the_lattice():
         assert np.einsum("ij,ij->i", Y, Y).max() <= LATTICE**2
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("cell", [np.nan, np.inf, -1e308, 1e200])
 def test_no_cell_of_a_row_is_a_reason_to_refuse(cell):
     marked = {name: X.copy() for name, X in TABLES.items()}
@@ -107,6 +109,7 @@ class Away:
         monkeypatch.setattr(ArrayTable, "_blocks", reading)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_file", [False, True], ids=["memory", "file"])
 def test_rows_that_are_away_cost_no_privacy(monkeypatch, tmp_path, in_file):
     """Neither once nor a hundred times; and what is released in the end is paid for."""

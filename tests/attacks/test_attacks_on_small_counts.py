@@ -54,6 +54,7 @@ def bounds(counts, groups, lines):
     return np.array(ends).reshape(2, *counts.shape)
 
 
+@pytest.mark.slow
 @given(
     st.integers(2, 4).flatmap(
         lambda n: st.integers(2, 4).flatmap(
@@ -122,6 +123,7 @@ def table(rows):
     return federation, up.describe(federation, categorical=["stage"])
 
 
+@pytest.mark.slow
 def test_small_counts_are_in_nothing_that_was_opened(table):
     federation, model = table
     assert np.isnan(model.n_missing_[-1, 0])
@@ -137,6 +139,7 @@ def test_small_counts_are_in_nothing_that_was_opened(table):
     assert opened == {"local", "found"}  # names of the classes, and the table
 
 
+@pytest.mark.slow
 def test_the_digits_of_a_mean_do_not_tell_how_many_it_is_of(rows, table):
     """The mean of whole numbers is a fraction: its denominator would be the count."""
     model = table[1]
@@ -150,6 +153,7 @@ def test_the_digits_of_a_mean_do_not_tell_how_many_it_is_of(rows, table):
         assert len(sums) > 1
 
 
+@pytest.mark.slow
 def test_two_tables_with_other_limits_are_refused(rows):
     """What one withholds beside a small count, the other might show."""
     federation = silos(rows)
@@ -158,11 +162,13 @@ def test_two_tables_with_other_limits_are_refused(rows):
         up.describe(federation, quartiles=False, min_rows_per_class=6)
 
 
+@pytest.mark.slow
 def test_tables_of_fewer_columns_withhold_the_same(rows, table):
     model = up.describe(silos(rows).select(["stage"]), categorical=["stage"])
     np.testing.assert_array_equal(model.category_counts_, table[1].category_counts_)
 
 
+@pytest.mark.slow
 def test_a_table_of_all_rows_shows_no_more(rows, table):
     """The table without classes is the line "all" of the one with them."""
     alone = up.describe(
@@ -174,6 +180,7 @@ def test_a_table_of_all_rows_shows_no_more(rows, table):
     assert np.isnan(alone.n_missing_[-1, 0])
 
 
+@pytest.mark.slow
 def test_pairs_of_shown_numbers_do_not_subtract_to_a_small_count(table):
     model = table[1]
     shown = [

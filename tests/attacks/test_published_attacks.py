@@ -91,6 +91,7 @@ def test_control_two_modest_fillings_subtract_to_a_record():
     assert_allclose(record, TABLES["b"][PERSON, [0, 2]], rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_two_fitted_fillings_do_not_subtract_to_a_record():
     """Means of two sets of rows, both as a fit gave them, fill the same cell."""
     federation = silos(HOLED).federation
@@ -133,6 +134,7 @@ def test_control_two_constants_subtract_to_a_record():
 # --- one row that a total is made of --------------------------------------------------
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("complement", [False, True])
 def test_one_row_cannot_be_picked(complement):
     rogue = Rogue(silos(TABLES)).enter()

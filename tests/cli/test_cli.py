@@ -32,6 +32,7 @@ def done(tmp_path_factory):
     return result.output, path.parent / "runs" / "small"
 
 
+@pytest.mark.slow
 def test_help_lists_the_commands():
     result = call("--help")
 
@@ -41,6 +42,7 @@ def test_help_lists_the_commands():
         assert call(command, "--help").exit_code == 0
 
 
+@pytest.mark.slow
 def test_help_loads_nothing_heavy():
     heavy = ("numpy", "scipy", "sklearn", "pyarrow", "matplotlib", "cryptography")
     code = (
@@ -64,6 +66,7 @@ def test_the_version_is_shown():
     assert call("--version").output == f"unpooled {up.__version__}\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("argument", "code"), [("--version", 0), ("plan", 2)])
 def test_the_package_is_the_command_too(argument, code):
     done = subprocess.run(
@@ -78,6 +81,7 @@ def test_the_package_is_the_command_too(argument, code):
     assert ("Usage: python -m unpooled plan" in done.stderr) == (argument == "plan")
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -128,6 +132,7 @@ def test_debug_shows_where_an_error_came_from(study):
 # --- Plans.
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("width", [80, 120])
 def test_a_plan_shows_every_array_and_runs_nothing(study, width):
     result = call("plan", study, width=width)
@@ -144,6 +149,7 @@ def test_a_plan_shows_every_array_and_runs_nothing(study, width):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_plan_that_a_silo_would_refuse_ends_with_1(study):
     write_study(Path(), policy="min_rows = 31")
 
@@ -253,6 +259,7 @@ def test_a_run_can_go_elsewhere_and_be_continued(study, monkeypatch):
     assert call("run", study, "--resume").exit_code == 0
 
 
+@pytest.mark.slow
 def test_a_report_is_written_again(done, tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(done[1], folder)

@@ -10,6 +10,7 @@ from unpooled.errors import ReleaseRefusedError
 __all__ = ["asked", "heart"]
 
 
+@pytest.mark.slow
 def test_nothing_runs_before_a_person_approved(asked):
     assert asked.announce() == {"waiting"}
     with pytest.raises(ReleaseRefusedError, match="approval"):
@@ -30,6 +31,7 @@ def test_nothing_runs_before_a_person_approved(asked):
         asked.fit(ledger=federation.ledger, first_round=9)
 
 
+@pytest.mark.slow
 def test_a_step_that_nobody_approved_is_refused(asked):
     asked.announce(TEXT.split("[[steps]]\nmodel = \"StandardScaler\"")[0])  # fmt: skip
     for name in NAMES:
@@ -40,6 +42,7 @@ def test_a_step_that_nobody_approved_is_refused(asked):
     assert "refused scaler" in command(asked, "log")
 
 
+@pytest.mark.slow
 def test_deny_stops_a_study_also_while_it_runs(asked):
     asked.announce()
     for name in NAMES:
@@ -55,6 +58,7 @@ def test_deny_stops_a_study_also_while_it_runs(asked):
     assert "A person denied it" in command(asked, "log")
 
 
+@pytest.mark.slow
 def test_approve_asks_and_needs_a_study(asked):
     assert "No study heart was announced" in command(asked, "approve", "heart", code=1)
     asked.announce()
@@ -70,6 +74,7 @@ def test_approve_asks_and_needs_a_study(asked):
     assert "the study heart" in command(asked, "approve", "heart", "--yes", code=1)
 
 
+@pytest.mark.slow
 def test_approve_tells_what_the_policy_would_refuse(asked):
     policy = asked.silo("rome").policy
     policy.write_text("[policy]\nmin_rows = 1000\n")
@@ -78,6 +83,7 @@ def test_approve_tells_what_the_policy_would_refuse(asked):
     assert "Your policy would refuse imputer.local_counts: min_rows" in output
 
 
+@pytest.mark.slow
 def test_a_text_that_a_terminal_would_obey_is_shown_harmless(asked):
     asked.announce(TEXT + '# \x1b[2J\x07 "evil"\n'.replace("\x1b", "\x9b"))
     output = command(asked, "log")
@@ -86,6 +92,7 @@ def test_a_text_that_a_terminal_would_obey_is_shown_harmless(asked):
         assert "\x9b" not in command(asked, "log", "--verify", silo=name)
 
 
+@pytest.mark.slow
 def test_the_text_that_is_approved_is_shown_to_its_last_line(asked):
     padding = "".join(f"# line {number}\n" for number in range(500))
     long = "x" * 500

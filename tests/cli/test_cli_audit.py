@@ -3,6 +3,7 @@
 import re
 import sqlite3
 
+import pytest
 from typer.testing import CliRunner
 
 from audit_command import Consortium, command, heart
@@ -13,6 +14,7 @@ from unpooled.party.setup.pinning import unpin
 __all__ = ["heart"]
 
 
+@pytest.mark.slow
 def test_log_shows_what_left_when_and_in_which_company(heart):
     heart.announce()
     _, federation = heart.fit()
@@ -32,6 +34,7 @@ def test_log_shows_what_left_when_and_in_which_company(heart):
         assert max(map(len, done.output.splitlines())) <= int(columns)
 
 
+@pytest.mark.slow
 def test_a_silo_that_took_part_in_nothing_has_no_log(tmp_path):
     heart = Consortium(tmp_path)
     for path in (tmp_path / "rome").rglob("audit.sqlite*"):
@@ -41,6 +44,7 @@ def test_a_silo_that_took_part_in_nothing_has_no_log(tmp_path):
     assert not list((tmp_path / "rome").rglob("audit.sqlite"))
 
 
+@pytest.mark.slow
 def test_verify_finds_any_edited_row(heart):
     heart.fit()
     assert "none altered, all signed" in command(heart, "log", "--verify")
@@ -53,6 +57,7 @@ def test_verify_finds_any_edited_row(heart):
     assert "none altered" in command(heart, "log", "--verify", silo="paris")
 
 
+@pytest.mark.slow
 def test_verify_says_that_no_key_is_known(heart):
     heart.fit()
     silo = heart.silo("rome")
@@ -65,6 +70,7 @@ def test_verify_says_that_no_key_is_known(heart):
     assert "none altered" in command(heart, "log", "--verify", "--former-key", key)
 
 
+@pytest.mark.slow
 def test_a_ledger_that_is_no_text_is_named(heart, tmp_path):
     heart.fit()
     (tmp_path / "ledger.jsonl").write_bytes(b"\xff\xfe")
@@ -73,6 +79,7 @@ def test_a_ledger_that_is_no_text_is_named(heart, tmp_path):
     assert "Cannot read" in command(heart, "log", "--against", path, code=1)
 
 
+@pytest.mark.slow
 def test_verify_against_a_ledger_finds_lines_cut_at_the_end(heart):
     _, federation = heart.fit()
     path = heart.folder / "ledger.jsonl"
@@ -92,6 +99,7 @@ def test_verify_against_a_ledger_finds_lines_cut_at_the_end(heart):
     assert "lacks it: the log was cut" in output
 
 
+@pytest.mark.slow
 def test_verify_against_finds_a_falsified_ledger(heart):
     """Its seals alone would still be those of the log."""
     _, federation = heart.fit()

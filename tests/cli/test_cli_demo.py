@@ -68,6 +68,7 @@ def test_the_demo_agrees_with_pooled_data(demos):
         assert all(float(difference) < 1e-9 for _, difference in found)
 
 
+@pytest.mark.slow
 def test_the_demo_writes_its_study(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 

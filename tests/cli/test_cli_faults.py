@@ -34,6 +34,7 @@ def test_a_fault_before_a_run_has_a_folder_goes_to_the_users_log(study, monkeypa
     assert log.stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["run", "resume"])
 def test_a_fault_in_a_run_goes_to_the_runs_log(study, monkeypatch, command):
     monkeypatch.setattr("unpooled.study.run.save", broken)
@@ -65,6 +66,7 @@ def test_a_log_that_cannot_be_written_is_no_second_fault(study, monkeypatch):
     assert "see it with --debug" in one_red_line(call("plan", study))
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     ("error", "says"),
     [
@@ -91,6 +93,7 @@ def test_what_the_system_refuses_is_a_sentence(study, monkeypatch, error, says):
     assert "Errno" not in line
 
 
+@pytest.mark.slow
 def test_what_was_fitted_before_a_refusal_is_not_lost(study, monkeypatch):
     def refused(*arguments, **options):
         raise ReleaseRefusedError("a", "pca.local_scatter", "max_released_share", "")

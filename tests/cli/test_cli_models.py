@@ -14,6 +14,7 @@ from unpooled.models.files.model_file import load, save
 __all__ = ["heart"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_apply_writes_scores_of_the_silos_own_rows(heart, kind):
     pipeline, _ = heart.fit()
@@ -32,6 +33,7 @@ def test_apply_writes_scores_of_the_silos_own_rows(heart, kind):
     assert "exists" in command(heart, "apply", "heart/pipeline", "--out", out, code=1)
 
 
+@pytest.mark.slow
 def test_apply_takes_a_file_and_refuses_an_altered_one(heart):
     pipeline, _ = heart.fit()
     heart.deliver(pipeline)
@@ -54,6 +56,7 @@ def test_apply_takes_a_file_and_refuses_an_altered_one(heart):
     assert [p for p in heart.folder.iterdir() if p.name.startswith(".")] == []
 
 
+@pytest.mark.slow
 def test_a_model_for_other_columns_is_refused(heart):
     heart.fit()
     import unpooled as up
@@ -68,6 +71,7 @@ def test_a_model_for_other_columns_is_refused(heart):
     assert "needs the columns bmi" in output
 
 
+@pytest.mark.slow
 def test_models_come_only_into_studies_that_the_silo_took_part_in(heart):
     pipeline, _ = heart.fit()
     content = np.zeros(5, np.uint8)
@@ -94,6 +98,7 @@ def test_models_come_only_into_studies_that_the_silo_took_part_in(heart):
     ]
 
 
+@pytest.mark.slow
 def test_models_that_are_too_large_or_too_many_are_refused(heart, monkeypatch):
     from unpooled.party.memory import studies as dealings
 
@@ -108,6 +113,7 @@ def test_models_that_are_too_large_or_too_many_are_refused(heart, monkeypatch):
         heart.deliver(StandardScaler(), "one")
 
 
+@pytest.mark.slow
 def test_forget_deletes_models_and_never_the_log(heart):
     heart.start(FollowedPrograms(interactive=True))
     pipeline, federation = heart.fit(follows=True)
@@ -131,6 +137,7 @@ def test_forget_deletes_models_and_never_the_log(heart):
     assert before == heart.silo("rome").audit
 
 
+@pytest.mark.slow
 def test_forget_ends_the_sessions_of_a_running_process(heart):
     from unpooled.models.moments import local_counts
 

@@ -6,6 +6,7 @@ from silo_command import FILE, run
 from unpooled.cli.terminal import say
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     "arguments",
     [

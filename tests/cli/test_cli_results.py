@@ -120,7 +120,7 @@ def ends_well(family, partition):
             assert len(rows) == len(table["rows"])
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.slow
 @pytest.mark.shapes
 @pytest.mark.parametrize(
     "family",
@@ -174,6 +174,7 @@ def test_a_run_has_its_results_and_pictures_with_the_report(done):
     assert record["steps"][0]["parameters"]["with_mean"] is True
 
 
+@pytest.mark.slow
 def test_results_can_be_written_in_one_form(done, tmp_path):
     where = tmp_path / "elsewhere"
 
@@ -206,6 +207,7 @@ def test_results_of_no_run_are_one_red_line(tmp_path):
     assert "state.json" in one_red_line(call("results", tmp_path))
 
 
+@pytest.mark.slow
 @given(data=st.data(), width=st.integers(40, 200))
 def test_a_table_wider_than_the_terminal_has_every_cell(data, width):
     words = st.text(alphabet="abcxyz", min_size=1, max_size=9)

@@ -76,6 +76,7 @@ def test_init_renames_the_columns_of_a_file(kit, tmp_path):
     assert "height" in run("silo", "check", "--kit", kit, "--offline")
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("ending", ["sav", "dta"])
 def test_check_shows_what_the_file_says_that_codes_mean(kit, tmp_path, ending):
     source = tmp_path / f"rows.{ending}"
@@ -163,6 +164,7 @@ def test_check_shows_rows_columns_rules_and_roster(kit, source):
     assert "The roster has 1 silo; the policy asks for 2" in told
 
 
+@pytest.mark.slow
 def test_check_shows_cells_that_a_plan_would_say_no_for(kit, source, tmp_path):
     table = polars.read_csv(source).with_columns(
         polars.Series("num", [None, None, *[0, 1] * 99]),
@@ -188,6 +190,7 @@ def test_check_shows_cells_that_a_plan_would_say_no_for(kit, source, tmp_path):
     assert "infinite" not in told
 
 
+@pytest.mark.slow
 def test_check_shows_units_repeated_rows_and_what_was_chosen(kit, tmp_path):
     """A height in metres, a file exported twice, and rows chosen beside categories."""
     rng = np.random.default_rng(0)
@@ -220,6 +223,7 @@ def test_check_shows_units_repeated_rows_and_what_was_chosen(kit, tmp_path):
     assert "of 82 there (where =" in told
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("n", [49, 60])
 def test_check_shows_an_identifier_that_is_read_as_a_measurement(kit, tmp_path, n):
     rng = np.random.default_rng(1)
@@ -244,6 +248,7 @@ def test_check_shows_an_identifier_that_is_read_as_a_measurement(kit, tmp_path, 
     assert "none of them twice" not in told
 
 
+@pytest.mark.slow
 def test_check_says_that_nothing_could_leave(kit, source, monkeypatch):
     run("silo", "init", "--kit", kit, "--source", source, "--label", "num")
     log = SiloFile.of_kit(kit).audit
@@ -266,6 +271,7 @@ def test_check_says_that_nothing_could_leave(kit, source, monkeypatch):
     assert "cannot be used: attempt to write a readonly database" in told
 
 
+@pytest.mark.slow
 def test_check_never_shows_keys_or_passwords(kit, source):
     run("silo", "init", "--kit", kit, "--source", source)
     file = kit / "local" / "silo.toml"
@@ -322,6 +328,7 @@ def test_a_silo_that_is_not_set_up_says_so(kit, command):
     assert "There is no file" in run("silo", command, "--kit", kit, code=1)
 
 
+@pytest.mark.slow
 def test_check_loads_no_model(kit, source):
     """Which takes four times as long as the check itself."""
     run("silo", "init", "--kit", kit, "--source", source)

@@ -244,6 +244,7 @@ with held(Path(sys.argv[1])):
 """
 
 
+@pytest.mark.slow
 def test_a_kit_runs_once(kit, source, started, monkeypatch):
     run("silo", "init", "--kit", kit, "--source", source)
     # At once: a large table is not read first.

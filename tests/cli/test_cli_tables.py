@@ -49,6 +49,7 @@ def test_a_terminal_gets_a_bar():
     assert too_wide(shown.replace("\r", "\n"), 80) == []
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("terminal", [True, False])
 def test_quiet_and_files_get_plain_lines(terminal):
     plan, heard, federation = planned_and_heard()
@@ -70,6 +71,7 @@ def test_quiet_and_files_get_plain_lines(terminal):
     assert lines[0].endswith(f"pca.local_total, 3 silos, {sum(first)} bytes from each")
 
 
+@pytest.mark.slow
 def test_bytes_are_those_of_the_step_when_a_search_ends_early():
     """A regression is planned with `max_iter` rounds, and something comes after it."""
     rng = np.random.default_rng(0)
@@ -122,6 +124,7 @@ def shown(table, width=80):
     return out.getvalue()
 
 
+@pytest.mark.slow
 def test_tables_stay_within_the_window():
     names = [f"a_rather_long_name_of_a_column_{j}" for j in range(3)]
     federation = up.simulate(

@@ -163,6 +163,7 @@ def test_a_party_that_lies_about_its_lines_ends_the_fit(here, lines):
     assert len(here.ledger) == 0
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("lines", [None, 5, "x", [1], [{}], [None], [[]], {"a": 1}])
 def test_a_party_that_recalls_something_else_ends_the_fit(here, lines):
     here.federation.sum(counted)

@@ -66,6 +66,7 @@ LIES = {
 }
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("lie", LIES)
 def test_a_party_that_signs_nonsense(here, lie):
     stage, change = LIES[lie]

@@ -24,6 +24,7 @@ def here() -> Silos:
     return three_silos()
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("fault", REPLY_FAULTS)
 def test_a_faulty_reply_ends_the_round(here, stage, fault):
@@ -90,6 +91,7 @@ def test_a_reply_of_an_earlier_round_comes_late(here):
         assert "twice" in str(fails(here, to="coordinator"))
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("party", "abc")
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_party_that_is_not_there(here, stage, party):

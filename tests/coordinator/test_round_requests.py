@@ -48,6 +48,7 @@ REQUEST_FAULTS = {
 }
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("fault", REQUEST_FAULTS)
 def test_an_altered_request_ends_the_round(here, stage, fault):
@@ -60,6 +61,7 @@ def test_an_altered_request_ends_the_round(here, stage, fault):
         works(here)
 
 
+@pytest.mark.slow
 def test_every_byte_of_a_step_request_counts(here):
     federation = here.federation
     with federation.fitting():
@@ -112,6 +114,7 @@ def _drop_offer(message: Any, mallory: Any) -> dict[str, Any]:
     return {**message.header, "offers": offers}
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("swap", [_swap_keys, _swap_offer, _drop_offer])
 @pytest.mark.parametrize("victims", ["b", "bc"])
 def test_a_relay_that_swaps_ephemeral_keys(here, swap, victims):

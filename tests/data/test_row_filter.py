@@ -199,6 +199,7 @@ def written(kind, folder):
 KINDS = "csv", "tsv", "csv.gz", "parquet", "feather", "sqlite", "pandas", "polars"
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("kind", [*KINDS, "dask"])
 @pytest.mark.parametrize("rows", [None, 1, 7])
 def test_every_source_is_filtered_in_every_pass(kind, rows, tmp_path):

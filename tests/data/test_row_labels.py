@@ -29,6 +29,7 @@ def covariance(federation):
 OPEN: dict[str, Any] = {"policy": up.Policy.open()}
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("numbered", [False, True])
 def test_a_shuffled_frame_gives_the_pooled_answer(pool, numbered):
     if numbered:

@@ -119,6 +119,7 @@ def test_what_is_no_real_matrix_is_refused_with_the_remedy(X, message):
         ArrayTable(X)
 
 
+@pytest.mark.slow
 def test_default_rows_fill_a_block_but_are_never_few():
     table = ArrayTable(np.ones((1, 100_000)))
 

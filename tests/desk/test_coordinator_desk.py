@@ -44,6 +44,7 @@ def browser(folder) -> TestClient:
     return opened(Door(desk.app(), PORT))
 
 
+@pytest.mark.slow
 def test_silos_jobs_and_runs_are_shown(browser):
     page = browser.get("/")
     said = words(page)
@@ -57,6 +58,7 @@ def test_silos_jobs_and_runs_are_shown(browser):
     assert "<script" not in page.text
 
 
+@pytest.mark.slow
 def test_a_certificate_that_expires_is_named(browser, monkeypatch):
     warning = "The certificate of this kit expires in 3 days."
     assert "certificate" not in words(browser.get("/"))
@@ -66,6 +68,7 @@ def test_a_certificate_that_expires_is_named(browser, monkeypatch):
     assert warning in words(browser.get("/"))
 
 
+@pytest.mark.slow
 def test_a_run_has_its_results_report_and_files(browser, folder):
     page = browser.get(RUN)
     said = words(page)
@@ -86,6 +89,7 @@ def _link(page: str, address: str) -> str:
     return page.split(f'href="{address}"')[1][:80]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "path",
     [f"{RUN}/files/999", f"{RUN}/files/..%2f..%2fkit", "/runs/small", "/runs/../kit",
@@ -95,6 +99,7 @@ def test_no_path_leads_out_of_the_list(browser, path):
     assert browser.get(path).status_code == 404
 
 
+@pytest.mark.slow
 def test_nothing_can_be_changed(browser):
     for path in ("/", RUN, f"{RUN}/report"):
         page = browser.get(path)
@@ -102,6 +107,7 @@ def test_nothing_can_be_changed(browser):
         assert browser.post(path, data={"a": "b"}).status_code in (400, 403)
 
 
+@pytest.mark.slow
 def test_a_run_that_still_writes_is_read_and_left_as_it_is(browser, folder):
     """A half-written line is the writer's: to cut it off would lose what follows."""
     ledger = folder / "runs" / "small" / "ledger.jsonl"
@@ -114,6 +120,7 @@ def test_a_run_that_still_writes_is_read_and_left_as_it_is(browser, folder):
         ledger.write_bytes(before)
 
 
+@pytest.mark.slow
 def test_an_altered_run_is_named(browser, folder):
     ledger = folder / "runs" / "small" / "ledger.jsonl"
     before = ledger.read_bytes()
@@ -125,6 +132,7 @@ def test_an_altered_run_is_named(browser, folder):
         ledger.write_bytes(before)
 
 
+@pytest.mark.slow
 def test_a_server_that_does_not_answer_is_named(folder, monkeypatch):
     @contextmanager
     def silent(kit):

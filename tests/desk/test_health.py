@@ -87,6 +87,7 @@ def test_a_server_that_does_not_answer_is_named(kit, source):
     assert "took part in no study" in found["Log"].text
 
 
+@pytest.mark.slow
 def test_a_log_under_another_key_is_not_intact(tmp_path):
     heart = Consortium(tmp_path)
     heart.fit()
@@ -101,6 +102,7 @@ def test_a_log_under_another_key_is_not_intact(tmp_path):
     assert "is none of this silo's" in found.text or "same key" in found.text
 
 
+@pytest.mark.slow
 def test_a_log_is_intact_after_the_key_was_rotated(tmp_path):
     heart = Consortium(tmp_path)
     heart.fit()

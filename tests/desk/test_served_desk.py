@@ -87,6 +87,7 @@ def test_a_desk_on_a_socket_is_for_its_owner_alone(after):
         assert not path.exists()
 
 
+@pytest.mark.slow
 def test_a_taken_port_and_a_file_in_the_way_are_named(after, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -100,6 +101,7 @@ def test_a_taken_port_and_a_file_in_the_way_are_named(after, tmp_path):
     assert (tmp_path / "rows.csv").read_text() == "kept"
 
 
+@pytest.mark.slow
 def test_a_desk_without_its_packages_says_which(after, monkeypatch):
     monkeypatch.setattr("unpooled.desk.serving.find_spec", lambda _: None)
 

@@ -64,6 +64,7 @@ def decide(browser, path: str, decision: str, **fields: str):
 # --- What a data-protection officer must be able to answer ---------------------------
 
 
+@pytest.mark.slow
 def test_five_questions_are_answered_from_the_desk_alone(browser):
     page = words(browser.get("/"))
 
@@ -91,6 +92,7 @@ def test_five_questions_are_answered_from_the_desk_alone(browser):
     assert "Intact: " in answer("Is the log intact?")
 
 
+@pytest.mark.slow
 def test_what_left_is_what_the_log_has(after, browser):
     journal = AuditLog(after.silo("rome").audit)
     out = [x for x in journal.ledger("heart") if x.direction == "out"]
@@ -103,6 +105,7 @@ def test_what_left_is_what_the_log_has(after, browser):
     assert all(entry.hash[:16] in page for entry in entries)
 
 
+@pytest.mark.slow
 def test_another_period_has_other_answers(browser):
     page = words(browser.get("/?since=2020-01-01&until=2020-03-31"))
 
@@ -123,6 +126,7 @@ def test_the_last_quarter_is_three_months(today, since):
     assert last_quarter(day) == (date.fromisoformat(since), day)
 
 
+@pytest.mark.slow
 def test_what_single_values_would_tell_is_said(tmp_path):
     """A study in clear, a silo that asks nobody: the desk says both."""
     heart = Consortium(tmp_path)
@@ -139,6 +143,7 @@ def test_what_single_values_would_tell_is_said(tmp_path):
     assert "This silo does not ask a person" in page
 
 
+@pytest.mark.slow
 def test_an_altered_log_is_found(own):
     browser = opened(desk_of(own))
     assert "Is the log intact? Intact" in words(browser.get("/"))
@@ -160,6 +165,7 @@ def test_an_altered_log_is_found(own):
 # --- Deciding ------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_study_that_waits_is_shown_whole_with_its_plan(heart):
     announce(heart, f"{liver('kidney')}# the last line\n", "kidney")
     browser = opened(desk_of(heart))
@@ -180,6 +186,7 @@ def test_a_study_that_waits_is_shown_whole_with_its_plan(heart):
     assert "Every kind of array in it left this silo in an earlier study" in said
 
 
+@pytest.mark.slow
 def test_what_changed_is_said(heart):
     text = liver().replace("n_components = 2", "n_components = 1")
     announce(heart, text)
@@ -192,6 +199,7 @@ def test_what_changed_is_said(heart):
     assert '+ columns = ["age", "chol"]' in said
 
 
+@pytest.mark.slow
 def test_an_approval_is_written_with_name_and_reason(heart):
     announce(heart, liver())
     browser = opened(desk_of(heart))
@@ -210,6 +218,7 @@ def test_an_approval_is_written_with_name_and_reason(heart):
     assert journal.verify([heart.silo("rome").key().public])
 
 
+@pytest.mark.slow
 def test_declining_is_written_too(heart):
     announce(heart, liver())
 
@@ -219,7 +228,7 @@ def test_declining_is_written_too(heart):
     assert AuditLog(heart.silo("rome").audit).study("liver").approval == "denied"
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
@@ -241,6 +250,7 @@ def test_an_incomplete_form_decides_nothing(heart, fields, said):
     assert AuditLog(heart.silo("rome").audit).study("liver").approval == "waiting"
 
 
+@pytest.mark.slow
 def test_a_text_that_came_meanwhile_is_not_approved(heart):
     """What a person did not see, a person has not approved."""
     announce(heart, liver())
@@ -258,6 +268,7 @@ def test_a_text_that_came_meanwhile_is_not_approved(heart):
     assert AuditLog(heart.silo("rome").audit).study("liver").approval == "waiting"
 
 
+@pytest.mark.slow
 def test_a_silo_that_asks_nobody_has_no_form(tmp_path):
     heart = Consortium(tmp_path)
     heart.announce(ABOUT)
@@ -286,6 +297,7 @@ def test_a_study_that_is_over_does_not_wait(tmp_path):
     assert "No study waits" not in words(browser.get("/"))
 
 
+@pytest.mark.slow
 def test_what_the_rules_would_refuse_is_named(own):
     own.silo("rome").policy.write_text("[policy]\nmin_rows = 1000\n")
     announce(own, liver())
@@ -316,7 +328,7 @@ def hostile(place: str) -> str:
     }[place]  # fmt: skip
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "place",
     ["purpose", "contact", "silo", "column", "model", "comment", "no study", "name",
@@ -340,6 +352,7 @@ def test_a_hostile_text_is_shown_and_does_nothing(heart, place):
     assert "Declined by" in words(decide(browser, LIVER, "decline"))
 
 
+@pytest.mark.slow
 def test_hostile_names_in_the_log_are_only_text(tmp_path):
     """A session is refused under a name that nobody checked."""
     heart = Consortium(tmp_path)
@@ -355,6 +368,7 @@ def test_hostile_names_in_the_log_are_only_text(tmp_path):
         assert "<script" not in page.text
 
 
+@pytest.mark.slow
 def test_a_reason_is_only_text(heart):
     announce(heart, liver())
     browser = opened(desk_of(heart))
@@ -368,6 +382,7 @@ def test_a_reason_is_only_text(heart):
 # --- Files ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_scores_of_own_rows_are_made_when_asked_for(after, browser, tmp_path):
     page = browser.get(HEART)
     (link,) = [link for link in read(page).links if "/files/" in link]
@@ -389,6 +404,7 @@ def test_scores_of_own_rows_are_made_when_asked_for(after, browser, tmp_path):
     assert not list(state.rglob("scores.csv"))
 
 
+@pytest.mark.slow
 def test_own_results_are_found_and_links_are_not(own):
     folder = own.silo("rome").results / "heart"
     folder.mkdir(parents=True)
@@ -407,6 +423,7 @@ def test_own_results_are_found_and_links_are_not(own):
     assert "hidden" not in contents
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     "path",
     [
@@ -432,6 +449,7 @@ def test_no_path_leads_out_of_the_list(after, browser, path):
     assert key not in page.text
 
 
+@pytest.mark.slow
 def test_a_model_that_was_altered_is_not_used(own):
     path = own.silo("rome").models / "heart" / "pipeline.unpooled"
     path.write_bytes(path.read_bytes()[:-1] + b"x")
@@ -459,6 +477,7 @@ def test_models_that_stand_in_the_pipeline_too_are_shown_once(tmp_path):
 # --- Account, rules, health ----------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_account_shows_budgets_rosters_and_refusals(own):
     own.parties["rome"].audit_log.refused("heart", "pca.local_x", "min_rows", "q")
 
@@ -473,6 +492,7 @@ def test_the_account_shows_budgets_rosters_and_refusals(own):
     assert "pca.local_x" in said
 
 
+@pytest.mark.slow
 def test_the_rules_are_words_and_cannot_be_changed(own):
     own.silo("rome").policy.write_text("[policy]\nmin_rows = 5\nmin_parties = 4\n")
     page = opened(desk_of(own)).get("/rules")
@@ -496,6 +516,7 @@ def test_health_names_what_is_wrong(browser):
     assert "free. The log has" in said
 
 
+@pytest.mark.slow
 def test_looking_writes_nothing(after, browser):
     log = after.silo("rome").audit
     before = AuditLog(log).n_entries
@@ -506,6 +527,7 @@ def test_looking_writes_nothing(after, browser):
     assert AuditLog(log).n_entries == before
 
 
+@pytest.mark.slow
 def test_a_silo_without_a_log_has_a_desk(tmp_path):
     heart = Consortium(tmp_path)
     heart.parties.clear()
@@ -519,6 +541,7 @@ def test_a_silo_without_a_log_has_a_desk(tmp_path):
     assert not heart.silo("rome").audit.exists()
 
 
+@pytest.mark.slow
 def test_files_of_the_silo_that_are_wrong_are_a_page(own):
     browser = opened(desk_of(own))
     own.silo("rome").policy.write_text("nonsense = 1\n")

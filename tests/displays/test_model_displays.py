@@ -66,6 +66,7 @@ def drawn_by(display, *args, **options):
 # --- Their numbers -------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_scree_has_all_shares_that_are_known(pca):
     pooled = decomposition.PCA().fit(X)
 
@@ -81,6 +82,7 @@ def test_scree_has_all_shares_that_are_known(pca):
     assert_allclose(line, 100 * np.cumsum(pooled.explained_variance_ratio_))
 
 
+@pytest.mark.slow
 def test_scree_of_discriminants(lda):
     pooled = PooledLDA(solver="eigen").fit(X, SPECIES)
 
@@ -91,6 +93,7 @@ def test_scree_of_discriminants(lda):
     assert display.reference is None
 
 
+@pytest.mark.slow
 def test_loadings_are_bars_on_one_scale(pca):
     pooled = decomposition.PCA(2).fit(X)
 
@@ -104,6 +107,7 @@ def test_loadings_are_bars_on_one_scale(pca):
     assert panels[0].get_xlim() == panels[1].get_xlim()
 
 
+@pytest.mark.slow
 def test_loadings_of_many_columns_are_the_largest():
     wide = np.random.default_rng(0).standard_normal((200, 12))
     parts = up.partition_rows(wide, 4)
@@ -127,6 +131,7 @@ def test_circle_has_the_correlations_of_pooled_rows_with_scores(whole):
     assert display.labels == ("component 1 (92.5 %)", "component 3 (1.7 %)")
 
 
+@pytest.mark.slow
 def test_biplot_of_all_rows_is_their_covariance(pca):
     scores = decomposition.PCA(2).fit_transform(X)
 
@@ -136,6 +141,7 @@ def test_biplot_of_all_rows_is_their_covariance(pca):
     assert_allclose(display.covariances[0], np.cov(scores.T), rtol=RTOL, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_biplot_of_classes_on_components(pca, lda):
     pooled = decomposition.PCA(2).fit(X)
     scores = pooled.transform(X)
@@ -151,6 +157,7 @@ def test_biplot_of_classes_on_components(pca, lda):
     assert_allclose(display.arrows, pooled.components_.T, rtol=RTOL, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_biplot_of_discriminants_has_structure_correlations(lda):
     scores = PooledLDA(solver="eigen").fit(X, SPECIES).transform(X)
     centre = np.array([X[SPECIES == c].mean(axis=0) for c in range(3)])[SPECIES]
@@ -164,6 +171,7 @@ def test_biplot_of_discriminants_has_structure_correlations(lda):
     assert_allclose(display.covariances, [np.eye(2)] * 3, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_classes_have_ellipses_of_their_own_where_the_fit_opened_them(federation):
     model = up.LinearDiscriminantAnalysis(shrinkage="auto").fit(federation, "species")
 
@@ -174,6 +182,7 @@ def test_classes_have_ellipses_of_their_own_where_the_fit_opened_them(federation
     assert_allclose(display.covariances, own, rtol=RTOL, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_ellipses_contain_their_share_of_a_normal_distribution(pca):
     points = np.random.default_rng(0).standard_normal((100_000, 2))
 
@@ -188,6 +197,7 @@ def test_ellipses_contain_their_share_of_a_normal_distribution(pca):
     assert inside == pytest.approx(0.9, abs=0.005)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.shapes
 @pytest.mark.parametrize(
     ("values", "expected"),
@@ -214,6 +224,7 @@ def test_heatmap_within_classes(lda):
     assert_allclose(display.values, np.corrcoef(residuals.T), rtol=RTOL)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("normalize", [None, "true", "pred", "all"])
 def test_a_confusion_matrix_is_scikit_learns(federation, lda, normalize):
     predicted = PooledLDA().fit(X, SPECIES).predict(X)
@@ -280,6 +291,7 @@ def test_a_confusion_matrix_refuses(federation, lda, draw, message):
 # --- Their manner --------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_they_draw_where_the_user_says(pca, whole):
     figure, axes = plt.subplots(2, 3)
     scree, loadings, circle, biplot, heatmap, alone = axes.ravel()
@@ -313,6 +325,7 @@ def test_a_display_can_be_drawn_again(pca):
     assert display.figure_ is not first
 
 
+@pytest.mark.slow
 def test_pipelines_stand_for_their_last_step(federation):
     pipeline = make_pipeline(up.StandardScaler(), up.PCA(2)).fit(federation)
 
@@ -321,6 +334,7 @@ def test_pipelines_stand_for_their_last_step(federation):
     assert display.columns == NAMES
 
 
+@pytest.mark.slow
 def test_they_ask_nothing_of_the_silos(federation, pca, lda):
     before = len(federation.ledger)
 
@@ -335,6 +349,7 @@ def test_they_ask_nothing_of_the_silos(federation, pca, lda):
 # --- What they refuse ----------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_silos_keep_is_not_drawn_until_it_was_read():
     parts = up.partition_columns(X, 2)
     people = up.simulate(parts, partition="columns", policy=up.Policy.open())

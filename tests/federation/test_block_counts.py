@@ -46,6 +46,7 @@ def test_it_is_sealed_and_planned(halves, plan, model):
     )
 
 
+@pytest.mark.slow
 def test_the_report_explains_it(halves, model):
     page = render(facts_of(model, halves[0]))
 

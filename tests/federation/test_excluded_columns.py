@@ -67,6 +67,7 @@ def test_on_a_column_partition_each_source_leaves_out_its_own(frames):
         up.simulate(parts, "columns", exclude=["race"])
 
 
+@pytest.mark.slow
 def test_a_study_file_leaves_columns_out(frames, tmp_path):
     for name, frame in frames.items():
         frame.assign(note="y").to_csv(tmp_path / f"{name}.csv", index=False)
@@ -93,6 +94,7 @@ def test_a_study_file_leaves_columns_out(frames, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_silos_behind_their_doors_follow_a_study_that_leaves_columns_out(tmp_path):
     text = text_of("PCA").replace("[study]", '[study]\nexclude = ["ca", "thal"]')
     server = ServerEnd(tmp_path)

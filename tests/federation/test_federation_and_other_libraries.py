@@ -97,6 +97,7 @@ ASKING = {
 }
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("name", ASKING)
 def test_one_sentence_names_what_does_it_here(federation, name):
     with pytest.raises(DataError) as refused:

@@ -73,6 +73,7 @@ def test_a_silo_with_fewer_blocks_than_folds_has_no_rows_in_some():
             )
 
 
+@pytest.mark.slow
 def test_unshuffled_folds_are_the_same_each_time(federation):
     first, second = (federation.folds(5, shuffle=False) for _ in range(2))
     for (_, one), (_, other) in zip(first, second, strict=True):
@@ -98,6 +99,7 @@ def test_folds_of_folds(federation):
     assert_partition([test, *[part for _, part in inner]], federation)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("test_size", [0.01, 0.25, 0.5, 0.99])
 def test_train_and_test_are_all(federation, test_size):
     train, test = federation.train_test_split(test_size=test_size, random_state=5)
@@ -113,6 +115,7 @@ def test_train_and_test_are_all(federation, test_size):
         assert least <= len(ages(test)[party]) <= most
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("train_size", [0.1, 0.5, 0.7, 0.9])
 def test_a_split_by_its_train_size(train_size):
     # Of 10 rows and 200, in 10 blocks and 20.
@@ -132,6 +135,7 @@ def test_one_block_is_on_one_side():
     assert sorted(len(ages(view)["a"]) for view in (train, test)) == [0, 19]
 
 
+@pytest.mark.slow
 def test_a_federation_with_a_seed_deals_rows_alike():
     def dealt(seed):
         federation = simulate(frames(), label="sick", random_state=seed)
@@ -153,6 +157,7 @@ def test_a_federation_with_a_seed_deals_rows_alike():
     assert none == zero
 
 
+@pytest.mark.slow
 def test_a_model_sees_the_rows_of_its_fold_only(federation):
     train, test = federation.folds(3, random_state=0)[0]
 

@@ -28,6 +28,7 @@ def test_derived_rows_are_what_the_step_returns(federation):
         assert_array_equal(X, (frames()[party][NAMES].to_numpy() - mean) / scale)
 
 
+@pytest.mark.slow
 def test_selections_rows_and_transforms_go_on_from_one_another(federation):
     scaler = StandardScaler().fit(federation)
     pca = PCA(3).fit(scaler.transform(federation))

@@ -59,6 +59,7 @@ def test_fits_repeat_to_the_bit(numbers):
     assert_array_equal(first.components_, second.components_)
 
 
+@pytest.mark.slow
 def test_policies_for_all_or_by_party(numbers, tmp_path):
     two = {name: numbers[name] for name in ("silo1", "silo2")}
     path = tmp_path / "policy.toml"

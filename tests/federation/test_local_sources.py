@@ -73,7 +73,7 @@ SOURCES = {
 }
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("source", list(SOURCES))
 def test_any_source_gives_the_same_model(silos, tmp_path, source):
     given = {name: SOURCES[source](f, tmp_path / name) for name, f in silos.items()}
@@ -81,6 +81,7 @@ def test_any_source_gives_the_same_model(silos, tmp_path, source):
     assert_equal_models(fitted(given), fitted(silos))
 
 
+@pytest.mark.slow
 def test_arrays_give_the_same_model(silos):
     arrays = {name: frame[NAMES].to_numpy() for name, frame in silos.items()}
     ours = fitted(arrays, label=None, ids=None)
@@ -93,6 +94,7 @@ def test_arrays_give_the_same_model(silos):
     assert_equal_models(ours, frames, rtol=1e-14)
 
 
+@pytest.mark.slow
 def test_sources_may_differ_from_silo_to_silo(silos, tmp_path):
     mixed = {
         "north": as_csv(silos["north"], tmp_path / "north"),
@@ -102,6 +104,7 @@ def test_sources_may_differ_from_silo_to_silo(silos, tmp_path):
     assert_equal_models(fitted(mixed), fitted(silos))
 
 
+@pytest.mark.slow
 def test_columns_may_stand_in_any_order_in_every_silo(silos):
     rng = np.random.default_rng(0)
     turned = {
@@ -113,7 +116,7 @@ def test_columns_may_stand_in_any_order_in_every_silo(silos):
     assert_equal_models(fitted(turned), fitted(silos), rtol=1e-14)
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [3, 20, 40, 41, 1000])
 def test_blocks_of_any_size_give_the_same_model(silos, monkeypatch, rows):
     whole = fitted(silos)
@@ -122,6 +125,7 @@ def test_blocks_of_any_size_give_the_same_model(silos, monkeypatch, rows):
     assert_equal_models(fitted(silos), whole, rtol=1e-13)
 
 
+@pytest.mark.slow
 def test_label_and_ids_are_never_features(silos):
     federation = simulate(silos, label="ward", ids="patient")
     assert federation.feature_names == tuple(NAMES)
@@ -134,6 +138,7 @@ def test_label_and_ids_are_never_features(silos):
     assert_equal_models(fitted(coded), fitted(silos))
 
 
+@pytest.mark.slow
 def test_sources_are_left_as_they_were(silos, numbers):
     before = {name: frame.copy() for name, frame in silos.items()}
     arrays = {name: part.copy() for name, part in numbers.items()}
@@ -163,6 +168,7 @@ def test_rows_that_change_in_the_middle_end_a_fit_by_rule(silos, tmp_path, form)
     assert str(tmp_path) not in str(ended.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [as_csv, as_parquet])
 def test_rows_that_are_away_use_up_no_refusals(silos, tmp_path, form):
     """An outage is no answer about rows: the silo answers again when it is over."""
@@ -180,6 +186,7 @@ def test_rows_that_are_away_use_up_no_refusals(silos, tmp_path, form):
     assert_equal_models(model().fit(federation), fitted(silos))
 
 
+@pytest.mark.slow
 def test_a_damaged_file_uses_up_no_refusals(silos, tmp_path):
     """Which columns are damaged says nothing of a person; three such locked a silo."""
     long = {

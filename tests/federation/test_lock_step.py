@@ -29,6 +29,7 @@ def total(view):
     return view.sum(local_total)["total"]
 
 
+@pytest.mark.slow
 def test_programs_share_rounds_and_get_their_own_answers(federation):
     views = [test for _, test in federation.folds(3, random_state=0)]
     with federation.fitting():
@@ -60,6 +61,7 @@ def test_programs_of_different_lengths_go_on_without_each_other(federation):
     assert found[1].shape == (3, 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["masked", "plain"])
 def test_totals_for_the_silos_alone_share_rounds_too(how):
     federation = up.simulate(

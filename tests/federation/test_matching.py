@@ -23,6 +23,7 @@ def ordered_ids(federation, tables):
     return {name: list(table["id"].iloc[rows[name]]) for name, table in tables.items()}
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("parties", [("clinic", "pharmacy"), tuple(COLUMNS)])
 def test_every_silo_has_the_common_rows_in_one_order(people, parties):
     tables = {name: silos_of(people)[name] for name in parties}
@@ -35,6 +36,7 @@ def test_every_silo_has_the_common_rows_in_one_order(people, parties):
     assert federation.n_rows == len(common_ids(tables))
 
 
+@pytest.mark.slow
 def test_models_see_the_people_side_by_side(people, secure_sum):
     tables = silos_of(people)
     federation = match(tables, secure_sum=secure_sum)
@@ -52,6 +54,7 @@ def test_models_see_the_people_side_by_side(people, secure_sum):
     assert_allclose(ours.scores_, theirs.scores_, rtol=0, atol=1e-9)
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.lists(st.integers(0, 12), min_size=1, unique=True), min_size=2, max_size=4
@@ -76,6 +79,7 @@ def test_equals_the_intersection_of_sets(sets):
     assert len({tuple(own) for own in ids.values()}) == 1
 
 
+@pytest.mark.slow
 def test_ids_are_normalised_before_they_are_compared(people):
     tables = silos_of(people)
     same = dict(tables)
@@ -86,6 +90,7 @@ def test_ids_are_normalised_before_they_are_compared(people):
     assert match(same).n_rows == len(common_ids(tables))
 
 
+@pytest.mark.slow
 def test_many_ids_go_in_several_messages(people, monkeypatch):
     monkeypatch.setattr(matching, "PART", 16)
     monkeypatch.setattr(matcher, "PART", 16)
@@ -99,6 +104,7 @@ def test_many_ids_go_in_several_messages(people, monkeypatch):
     assert federation.ledger.verify()
 
 
+@pytest.mark.slow
 def test_a_table_that_cannot_be_made_is_made_again(people, monkeypatch):
     made, tries = intersection._peeled, []
 
@@ -143,6 +149,7 @@ def test_tables_without_ids_are_taken_as_they_are(people):
         simulate(parts, aligned=True)
 
 
+@pytest.mark.slow
 def test_two_sets_have_the_intersection_that_another_library_finds(people):
     psi = pytest.importorskip("private_set_intersection.python")
     tables = {name: silos_of(people)[name] for name in ("clinic", "pharmacy")}

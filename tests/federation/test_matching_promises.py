@@ -24,6 +24,7 @@ __all__ = ["people"]
 # --- What it shows -------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_ledger_has_what_travelled(people):
     tables = silos_of(people)
     federation = match(tables)
@@ -63,6 +64,7 @@ def test_coordinator_sees_counts_and_sealed_bytes_only(people):
     assert np.sum(seen["table"], axis=0).all()
 
 
+@pytest.mark.slow
 def test_silos_keep_the_match_rate_to_themselves(people, caplog):
     tables = silos_of(people)
     with caplog.at_level(logging.INFO, "unpooled.party"):
@@ -77,6 +79,7 @@ def test_silos_keep_the_match_rate_to_themselves(people, caplog):
 # --- What is refused -----------------------------------------------------------------
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     ("change", "rule"),
     [
@@ -111,6 +114,7 @@ def test_two_silos_must_allow_it(people):
         match(tables, policy=Policy(allow_row_level=True))
 
 
+@pytest.mark.slow
 def test_a_silo_may_list_what_it_takes_part_in(people):
     rules = {"allow_row_level": True, "allowed_steps": ["vfedpca.*"]}
     with pytest.raises(ReleaseRefusedError, match="allowed_steps"):
@@ -126,6 +130,7 @@ def test_stages_are_not_steps(stage):
         find_step(stage)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("stage", ["hand_on", "take"])
 def test_a_relay_cannot_change_points_or_exchange_them(people, stage):
     tables = silos_of(people)
@@ -148,6 +153,7 @@ def test_a_relay_cannot_change_points_or_exchange_them(people, stage):
     assert set(rules) == {"wrong_signature"}
 
 
+@pytest.mark.slow
 def test_a_relay_cannot_ask_twice(people):
     silos = wire.silos(silos_of(people), partition="columns", ids="id", policy=OPEN)
     agree_on_rows(silos.federation)
@@ -165,6 +171,7 @@ def test_a_relay_cannot_ask_twice(people):
 # --- Tables that are aligned already -------------------------------------------------
 
 
+@pytest.mark.slow
 def test_plan_says_what_matching_releases(people):
     tables = silos_of(people)
     silos = wire.silos(tables, partition="columns", ids="id", policy=OPEN)

@@ -51,6 +51,7 @@ def study_of(sources, folder, head='ids = "id"\n'):
     )
 
 
+@pytest.mark.slow
 def test_a_study_matches_after_its_plan_and_before_its_first_fit(sources, tmp_path):
     study = study_of(sources, tmp_path)
     planned = study.plan()
@@ -72,6 +73,7 @@ def test_a_study_matches_after_its_plan_and_before_its_first_fit(sources, tmp_pa
     assert "A point for each id, which tells nobody which id it is" in told
 
 
+@pytest.mark.slow
 def test_a_run_that_is_resumed_matches_again(sources, tmp_path):
     study = study_of(sources, tmp_path)
     run = study.run()
@@ -129,6 +131,7 @@ def places(silo: SiloFile) -> list[str]:
     return [row["id"] for row in rows]
 
 
+@pytest.mark.slow
 def test_silos_write_down_who_is_where_and_find_it_again(kits, sources, tmp_path):
     federation = matched(kits, sources, tmp_path)
 
@@ -143,6 +146,7 @@ def test_silos_write_down_who_is_where_and_find_it_again(kits, sources, tmp_path
     assert Path(kits["clinic"].matches / "omics.csv").stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.slow
 def test_check_shows_the_match_rate_at_home(kits, sources, tmp_path, capsys):
     matched(kits, sources, tmp_path)
 

@@ -41,6 +41,7 @@ def test_numbers_name_parties(pool, federation):
             up.simulate({bad: pool[["a"]]})
 
 
+@pytest.mark.slow
 def test_a_label_is_named_once(federation):
     once = up.LinearDiscriminantAnalysis().fit(federation)
     again = up.LinearDiscriminantAnalysis().fit(federation, "ill")
@@ -72,6 +73,7 @@ def test_values_in_place_of_a_name_are_refused(pool, federation, kind):
         model.fit(federation, y)
 
 
+@pytest.mark.slow
 def test_names_in_an_array_are_names(federation):
     chosen = up.CCA(1).fit(federation, np.array(["c", "d"]))
     listed = up.CCA(1).fit(federation, ["c", "d"])

@@ -101,6 +101,7 @@ def test_html_of_all_three(rows):
     assert "<u>" in Cells(names._repr_html_()).texts
 
 
+@pytest.mark.slow
 def test_a_long_ledger_is_shown_in_part(rows):
     federation = up.simulate(rows)
     for _ in range(20):

@@ -41,6 +41,7 @@ def watched(federation, verbose, *, terminal, seconds=0.0):
     return written
 
 
+@pytest.mark.slow
 def test_lines_where_nobody_looks_on(federation):
     written = watched(federation, True, terminal=False, seconds=6.0)
 
@@ -55,6 +56,7 @@ def test_lines_where_nobody_looks_on(federation):
     assert lines[0].startswith("StandardScaler.fit")
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     ("verbose", "terminal", "seconds", "shown"),
     [
@@ -73,6 +75,7 @@ def test_a_bar_is_for_those_who_look_on(federation, verbose, terminal, seconds, 
     assert ("PCA.fit" in written.getvalue()) is shown
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(("seconds", "shown"), [(6.0, True), (1e-9, False)])
 def test_a_notebook_without_widgets_has_lines_of_long_calls(
     federation, monkeypatch, seconds, shown
@@ -129,6 +132,7 @@ def test_a_bar_says_how_many_rounds_there_can_be(federation):
     assert "3 of at most 3 rounds" in written.getvalue()
 
 
+@pytest.mark.slow
 def test_the_rehearsal_leaves_no_trace(federation):
     watched(federation, True, terminal=False)
     before = len(federation.ledger)

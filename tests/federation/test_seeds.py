@@ -86,6 +86,7 @@ def test_unseeded_folds_and_splits_are_the_same_in_every_session():
     assert [a.operations for a, _ in first] == [b.operations for b, _ in second]
 
 
+@pytest.mark.slow
 def test_no_estimator_draws_from_a_generator_of_its_own(monkeypatch):
     """Without a seed, NumPy's generators would be the coordinator's."""
 

@@ -78,6 +78,7 @@ def test_everything_runs_and_the_end_is_pytests(ci):
     assert done.stdout.endswith("output of test-shapes\n")
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("target", FIRST)
 def test_nothing_runs_after_a_failure(ci, target):
     done = ci(FAILS=target)
@@ -86,6 +87,7 @@ def test_nothing_runs_after_a_failure(ci, target):
     assert targets(done)[-1] == target
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     "target", ["test-slow", "images", "test-pythons", "experiments-quick"]
 )
@@ -105,6 +107,7 @@ def test_a_failure_of_one_list_ends_the_other(ci):
     assert "test" not in targets(done)
 
 
+@pytest.mark.slow
 def test_a_failure_over_the_federation_ends_the_others(ci):
     done = ci(FAILS="test-federation", HANGS="test-slow")
 
@@ -113,6 +116,7 @@ def test_a_failure_over_the_federation_ends_the_others(ci):
     assert done.stdout.endswith("output of test-federation\n")
 
 
+@pytest.mark.slow
 def test_a_failure_over_the_federation_after_the_others(ci):
     done = ci(FAILS="test-federation", HANGS="")
 
@@ -120,6 +124,7 @@ def test_a_failure_over_the_federation_after_the_others(ci):
     assert done.stdout.endswith("output of test-federation\n")
 
 
+@pytest.mark.slow
 def test_the_federations_tier_has_every_file_with_its_mark():
     text = (CHECKOUT / "Makefile").read_text("utf-8")
     (named,) = re.findall(r"^FEDERATION := \$\(addprefix tests/,(.*)\)$", text, re.M)

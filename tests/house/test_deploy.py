@@ -57,6 +57,7 @@ def test_the_script_is_a_script(tmp_path):
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.slow
 def test_the_script_starts_nothing_where_it_cannot_go_on(tmp_path):
     with socket.create_server(("localhost", 0)) as taken:
         port = taken.getsockname()[1]

@@ -219,6 +219,7 @@ def wrong_in(line: str) -> str:
     return next((name for name in given if name not in options), "")
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("path", WRITTEN, ids=name_of)
 def test_every_command_that_is_shown_exists_with_its_options(path):
     wrong = [(line, word) for line in commands_of(path) if (word := wrong_in(line))]

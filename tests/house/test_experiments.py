@@ -179,6 +179,7 @@ def test_time_and_rounding_do_not_count(before, after):
     assert compare.differences(PAGE, PAGE.replace(before, after)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
@@ -195,6 +196,7 @@ def test_a_moved_figure_is_named(before, after, said):
     assert said in difference
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("head", "cell", "near", "far"),
     [
@@ -209,6 +211,7 @@ def test_what_one_row_moves_is_compared_less_closely(head, cell, near, far):
     assert len(compare.differences(page, page.replace(cell, far))) == 1
 
 
+@pytest.mark.slow
 def test_every_experiment_is_compared():
     scripts = {path.stem for path in EXPERIMENTS.glob("*.py")} - {"fetch", "compare"}
     assert scripts == set(compare.SCRIPTS)

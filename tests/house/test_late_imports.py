@@ -173,6 +173,7 @@ assert isinstance(scaler.transform(frame), pandas.DataFrame)
 """
 
 
+@pytest.mark.slow
 def test_scikit_learn_works_on_arrays_and_frames():
     done = subprocess.run(
         [sys.executable, "-c", WHOLE],

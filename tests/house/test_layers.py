@@ -185,6 +185,7 @@ def reached(graph: Mapping[str, set[str]], start: str) -> set[str]:
     return found
 
 
+@pytest.mark.slow
 def test_imports_point_backwards():
     homeless = [short(path) for path in MODULES if layer_of(path) not in RANK]
     assert homeless == [], f"in no layer: {LAYERS}"
@@ -197,11 +198,13 @@ def test_imports_point_backwards():
     assert offenders == {}
 
 
+@pytest.mark.slow
 def test_no_module_imports_itself_by_way_of_others():
     # A model's results name its type, and the model calls them.
     assert circles(imports_of_files(for_types=False)) == []
 
 
+@pytest.mark.slow
 def test_the_coordinator_cannot_import_what_sees_rows():
     """Neither code of a party nor a table, at any distance."""
     sees_rows = ("unpooled.party", "unpooled.data.table", "unpooled.data.sources")
@@ -210,6 +213,7 @@ def test_the_coordinator_cannot_import_what_sees_rows():
         assert [name for name in sorted(found) if name.startswith(sees_rows)] == []
 
 
+@pytest.mark.slow
 def test_no_code_from_data_and_no_shared_randomness():
     offenders = {
         short(path): found for path in FILES if (found := forbidden(nodes_of(path)))

@@ -65,7 +65,7 @@ def hook() -> Any:
     return module
 
 
-@pytest.mark.thinned("a-consortium")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "path",
     slow([(path.stem, path) for path in NOTEBOOKS], "a-papers-figure"),

@@ -143,6 +143,7 @@ def check_fitted(run, fitted):
         assert_allclose(made[name], value, rtol=1e-12, atol=1e-12, err_msg=name)
 
 
+@pytest.mark.slow
 def test_the_report_of_a_finished_run_is_written_again(study, fitted):
     page = report_of(study / "finished").read_text()
 
@@ -151,6 +152,7 @@ def test_the_report_of_a_finished_run_is_written_again(study, fitted):
         assert words in page
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_read(study, fitted):
     run = up.Study.from_file(study / "study.toml").resume(study / "finished")
 
@@ -180,6 +182,7 @@ def test_a_killed_run_goes_on_to_the_same_end(study, fitted):
     }
 
 
+@pytest.mark.slow
 def test_a_model_is_brought_up_to_date(study, fitted):
     run = up.Study.from_file(study / "update.toml").run(study / "updated")
 
@@ -242,6 +245,7 @@ def test_settings_and_policy_are_read(silos):
     assert silo.pinned()["b"] == silo.key().public
 
 
+@pytest.mark.slow
 def test_an_audit_log_is_verified_and_remembers_what_it_did(silos, expected, ledger):
     for name, silo in silos.items():
         log, before = AuditLog(silo.audit), expected["silos"][name]
@@ -273,6 +277,7 @@ def memory(log, study):
     }
 
 
+@pytest.mark.slow
 def test_a_restarted_silo_goes_on(place, ledger, silos):
     last = max(line.round for line in ledger)
     before = len(ledger)

@@ -64,6 +64,7 @@ def posix_only(tree: tuple[ast.AST, ...]) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_code_for_posix_stands_in_one_file():
     using = {
         path.relative_to(ROOT).as_posix(): found

@@ -107,6 +107,7 @@ federation = unpooled.simulate(unpooled.partition_rows(rows, 3))
 """
 
 
+@pytest.mark.slow
 def test_arrays_need_no_data_frames():
     assert loaded_after(SIMULATE) == {"cryptography"}
 

@@ -54,6 +54,7 @@ def run(pytester, monkeypatch):
     return run
 
 
+@pytest.mark.slow
 def test_without_a_list_skips_are_skips(run):
     result = run(SKIPS)
 
@@ -83,6 +84,7 @@ def test_every_other_skip_fails_and_says_which_line_would_allow_it(run):
     )
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     "line",
     [
@@ -98,6 +100,7 @@ def test_a_line_covers_only_what_it_was_written_for(run, line):
     result.assert_outcomes(passed=1, failed=2, errors=2, xfailed=1)
 
 
+@pytest.mark.slow
 def test_a_module_that_skips_itself_fails_unless_allowed(run):
     source = "import pytest\npytest.importorskip('no_such_module_anywhere')"
 

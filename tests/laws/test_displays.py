@@ -79,6 +79,7 @@ class Page(html.parser.HTMLParser):
         self.links += [value for name, value in attrs if name in ("href", "src")]
 
 
+@pytest.mark.slow
 def test_pages_show_the_steps(federation):
     for pipe in (model(), model().fit(federation)):
         page = Page()

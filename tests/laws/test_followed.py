@@ -90,6 +90,7 @@ def end(federation: up.Federation) -> None:
     up.StandardScaler().fit(numbers)
 
 
+@pytest.mark.slow
 def test_a_fit_without_a_round_is_followed_too():
     at = WAYS["SimpleImputer"][0].silos(follow=True).federation
     imputer = up.SimpleImputer(strategy="constant", fill_value=1.0).fit(at)
@@ -101,6 +102,7 @@ def test_a_fit_without_a_round_is_followed_too():
     assert again.statistics_[0] == 2.0
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     "call",
     [
@@ -119,6 +121,7 @@ def test_a_call_that_fails_before_its_first_round_does_not_stop_the_next(call):
     up.PCA(2).fit(at)
 
 
+@pytest.mark.slow
 def test_numbers_of_numpy_in_a_list_of_parameters_are_followed():
     """They travelled as arrays of one, which are no numbers to the silos' program."""
     rng = np.random.default_rng(0)

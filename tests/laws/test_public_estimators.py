@@ -188,6 +188,7 @@ def fit_to(model, federation):
     return made.fit(federation, *([] if target is None else [target]))
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("model", TWINS, ids=lambda model: model.__name__)
 def test_fitted_attributes_are_the_ones_documented(model, federation):
     fitted = fit_to(model, federation)
@@ -201,6 +202,7 @@ def test_fitted_attributes_are_the_ones_documented(model, federation):
     assert always <= found <= set(documented)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(("model", "twin"), TWINS.items(), ids=lambda m: m.__module__)
 def test_parameters_and_attributes_have_scikit_learns_names(model, twin, federation):
     ours = inspect.signature(model).parameters

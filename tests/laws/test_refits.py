@@ -74,6 +74,7 @@ def lost(at: Silos, steps: int) -> bool:
     return len(steps_of(at)) >= steps
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     ("X", "said"),
     [

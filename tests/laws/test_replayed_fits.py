@@ -32,6 +32,7 @@ def test_every_fit_is_the_same_on_another_machine(tmp_path, transcripts, machine
     assert elsewhere(transcripts, tmp_path, MACHINES[machine]) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_fit_that_differs_is_noticed():
     make, program = cases()["pca"]

@@ -27,6 +27,7 @@ def quick_disk(monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_study_goes_on_where_it_was_killed(name, tmp_path):
     write = WRITERS[CASES[name].partition]

@@ -27,6 +27,7 @@ def rechained(lines: list[Release]) -> Ledger:
     return Ledger(made)
 
 
+@pytest.mark.slow
 def test_an_honest_ledger_holds(here, ledger):
     assert ledger.verify() is True
     assert ledger.verify(here.roster) is True
@@ -48,6 +49,7 @@ FIELDS = {
 }
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("field", [*FIELDS, "parties", "time", "hash", "seals"])
 @pytest.mark.parametrize("number", [0, 4, -1])
 def test_every_field_of_a_line_counts(ledger, field, number):
@@ -61,6 +63,7 @@ def test_every_field_of_a_line_counts(ledger, field, number):
         Ledger(lines).verify()
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("field", FIELDS)
 def test_a_new_chain_does_not_hide_an_edited_line(ledger, field):
     """The coordinator can compute hashes, and not the silos' seals."""

@@ -16,6 +16,7 @@ from unpooled.ledger import Ledger, Release, Seal, canonical
 __all__ = ["here", "ledger"]
 
 
+@pytest.mark.slow
 def test_json_both_ways(here, ledger):
     for text in (ledger.to_json(), ledger.to_lines()):
         back = Ledger.from_json(text)
@@ -47,6 +48,7 @@ LINES = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(LINES, max_size=4))
 @settings(max_examples=50)
 def test_any_lines_survive_json(fields):

@@ -42,6 +42,7 @@ def test_image_of_counts(seed):
         assert_allclose(image(X, form, V), exact, atol=1e-13 * np.abs(exact).max())
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("copy_bytes", [8, 2**10, 2**25])
 @pytest.mark.parametrize("offset", [1e3, 1e8])
 def test_columns_far_from_zero_keep_their_digits(form, offset, copy_bytes, monkeypatch):

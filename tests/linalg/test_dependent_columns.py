@@ -55,6 +55,7 @@ MODELS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_models_name_the_columns(frame, name):
     model, y = MODELS[name]

@@ -144,6 +144,7 @@ def test_argument_is_left_as_it_was():
     np.testing.assert_array_equal(A, before)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     p=st.integers(1, 12),

@@ -35,6 +35,7 @@ def test_every_party_has_the_average(topology, m):
     assert_averages(path(m) if topology == "path" else neighbours(topology, m))
 
 
+@pytest.mark.slow
 @given(connected())
 def test_every_party_has_it_on_any_connected_graph(graph):
     assert_averages(graph)
@@ -57,6 +58,7 @@ def test_steps_are_as_many_as_distinct_eigenvalues(topology, m, steps, gap):
     np.testing.assert_allclose(how.gap, gap, rtol=1e-12)
 
 
+@pytest.mark.slow
 @given(connected(most=12))
 def test_steps_are_no_fewer_than_the_way_across(graph):
     """Nothing travels farther than one neighbour in a step."""
@@ -69,6 +71,7 @@ def test_steps_are_no_fewer_than_the_way_across(graph):
     assert len(averaging(L).steps) >= far
 
 
+@pytest.mark.slow
 def test_long_paths_take_what_chebyshev_takes_at_most():
     how = averaging(laplacian(path(60)))
     slow = np.log(8 / ERROR) / 2 / np.sqrt(how.gap)

@@ -47,6 +47,7 @@ SPECTRA = {
 }
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("values", SPECTRA.values(), ids=SPECTRA)
 @pytest.mark.parametrize("k", [1, 3, 6])
 def test_equals_a_dense_solver(values, k):
@@ -90,6 +91,7 @@ def test_residuals_are_those_of_the_vectors(k):
     assert pairs.residuals.max() > 1e-12
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10_000), st.floats(1e-6, 1e-1))
 def test_the_certificate_bounds_the_angle(seed, tol):
     rng = np.random.default_rng(seed)

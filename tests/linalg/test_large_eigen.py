@@ -29,6 +29,7 @@ def decaying(p=240):
     return 0.7 ** np.arange(p) + 1e-3
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("k", [1, 4, 10])
 @pytest.mark.parametrize("scale", [1e-150, 1.0, 1e150])
 def test_pairs_are_lapacks_to_rounding(k, scale):

@@ -41,6 +41,7 @@ def table(seed: int, n: int = 400, least: float = 3.0) -> Array:
     return (X @ mixing + rng.uniform(-3, 3, p)) * 10.0 ** rng.integers(-6, 6, p)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10**6), st.sampled_from([0.0, 1.0, -50.0]))
 def test_rows_are_cleared_just_where_the_largest_leverage_is_below_the_limit(
     seed, away
@@ -54,12 +55,14 @@ def test_rows_are_cleared_just_where_the_largest_leverage_is_below_the_limit(
         assert clears(X, above, about)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10**6), st.sampled_from([1.0, 1.2, 2.0]))
 def test_of_very_heavy_tails_nothing_is_cleared_that_should_not(seed, least):
     X = table(seed, least=least) ** 3
     assert not clears(X, exact(X) - 1e-4, X.mean(axis=0) - X.std(axis=0))
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10**6), st.floats(0.3, 0.95))
 def test_a_row_that_carries_more_than_the_limit_is_never_cleared(seed, share):
     X = table(seed)
@@ -133,6 +136,7 @@ def test_what_cannot_be_judged_is_not_cleared():
     assert not clears_rows(X.T @ X, lambda: iter([missing]), len(X), 0.95)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10**6), st.floats(0.05, 0.95))
 def test_a_leverage_above_the_limit_is_told_with_the_columns_that_carry_it(seed, limit):
     X = table(seed)
@@ -255,6 +259,7 @@ def test_rounding_is_bounded_row_by_row_where_columns_nearly_depend(apart):
     assert not clears(X, 0.95)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("several_threads")
 def test_cells_beyond_single_precision_are_judged_in_double():
     X = np.random.default_rng(5).standard_normal((4000, 30))

@@ -99,6 +99,7 @@ def test_observed_sums_are_those_of_the_cells_that_are_there(X, mask):
         assert math.isclose(total[j], math.fsum(there), abs_tol=40 * 40e6 * EPS)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("offset", [0.0, 1.0, 1e4, 1e8])
 def test_squares_keep_their_digits_beside_a_large_mean(offset):
     X = np.random.default_rng(0).standard_normal((300, 4)) + offset
@@ -172,6 +173,7 @@ def test_an_unlucky_sample_of_rows_does_not_decide(monkeypatch):
     assert_scatter_is_exact(S, X, mean, units=60)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("n", [1, 2, 63, 64, 65, 1000])
 def test_scatter_of_any_number_of_rows_and_any_order(n, order):
@@ -205,6 +207,7 @@ def test_scatter_of_no_rows_is_zero():
     np.testing.assert_array_equal(scatter(np.empty((0, 2)), np.ones(2)), 0.0)
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(X=matrices)
 def test_scatters_of_parts_add_up(X):

@@ -22,6 +22,7 @@ def search_for(roots, K, tol=TOL):
     return search, batches
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=5),
     st.sampled_from([1, 2, 3, 7, 16]),
@@ -33,6 +34,7 @@ def test_finds_every_root(roots, K):
     assert not search.beyond.any()
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("batches", [3, 4, 8, 11])
 def test_number_of_candidates_for_a_number_of_batches(batches):
     K = candidates_for(TOL, batches)
@@ -91,6 +93,7 @@ CURVES = {
 }
 
 
+@pytest.mark.thinned(1)
 @given(st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=4))
 @pytest.mark.parametrize("curve", CURVES)
 def test_values_find_every_root_too(curve, roots):

@@ -39,6 +39,7 @@ def test_equals_the_multi_task_lasso(shape, beta):
     assert_allclose(X @ W, theirs.predict(X), atol=2e-3 * np.abs(Z).max())
 
 
+@pytest.mark.slow
 @given(st.integers(2, 12), st.integers(1, 14), st.floats(1e-6, 1e3), st.integers(0, 99))
 def test_a_pass_never_raises_the_objective(N, p, beta, seed):
     X, Z = problem(N, p, seed=seed)

@@ -104,6 +104,7 @@ def each_array(hints):
                     yield where, key, np.asarray(value)
 
 
+@pytest.mark.slow
 @EACH
 def test_a_hint_that_is_off_by_more_than_rounding_is_refused(name):
     hints = hints_of(name)
@@ -131,6 +132,7 @@ def test_a_hint_within_rounding_is_taken(name):
             SOLVERS[name]()
 
 
+@pytest.mark.thinned(1)
 @EACH
 @pytest.mark.parametrize("how", ["shape", "type", "nan", "infinite", "name", "array"])
 def test_a_hint_of_another_form_is_refused(name, how):

@@ -114,6 +114,7 @@ def _exact(value: float, lam: float) -> mpmath.mpf:
     return sign * psi
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=30),
     st.floats(-50.0, 50.0),

@@ -14,6 +14,7 @@ def federation(**options):
     return up.simulate({f"s{i}": ROWS.iloc[i::3] for i in range(3)}, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "categorical"),
     [

@@ -85,6 +85,7 @@ def test_nothing_leaves(holes):
     ]
 
 
+@pytest.mark.thinned(1)
 def test_figures_are_gathered_where_the_silos_allow_it(holes, cut):
     federation = federate(holes, cut)
     imputer = up.SimpleImputer().fit(federation)
@@ -124,6 +125,7 @@ def test_a_copy_knows_where_the_silos_part_is(holes, tmp_path):
             _ = other.mean_
 
 
+@pytest.mark.slow
 def test_a_model_is_of_its_last_fit(holes):
     federation = federate(holes)
     scaler = up.StandardScaler().fit(federation)

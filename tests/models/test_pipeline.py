@@ -29,6 +29,7 @@ def bare(line):
 # --- Fitting and transforming --------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_later_steps_see_the_rows_as_earlier_ones_made_them(federation, rows):
     theirs = make_pipeline(
         sklearn.impute.SimpleImputer(),
@@ -45,6 +46,7 @@ def test_later_steps_see_the_rows_as_earlier_ones_made_them(federation, rows):
     assert_array_equal(ours.feature_names_in_, NAMES)
 
 
+@pytest.mark.slow
 def test_fitting_step_by_step_is_the_same(federation, rows):
     pipe = model().fit(federation)
     view, steps = federation, [clone(step) for step in model()]
@@ -54,6 +56,7 @@ def test_fitting_step_by_step_is_the_same(federation, rows):
     assert view.feature_names == ("pca0", "pca1")
 
 
+@pytest.mark.slow
 def test_a_pipeline_turns_a_federation_into_a_view(federation):
     pipe = model().fit(federation)
     before = len(federation.ledger)
@@ -67,12 +70,14 @@ def test_a_pipeline_turns_a_federation_into_a_view(federation):
     assert pipe[:1].transform(federation).feature_names == tuple(NAMES)
 
 
+@pytest.mark.slow
 def test_labels_go_through_every_step(federation):
     pipe = model().fit(federation, "sick")
     assert_array_equal(pipe[0].feature_names_in_, NAMES)
     assert pipe.transform(federation).label == "sick"
 
 
+@pytest.mark.slow
 def test_rows_are_transformed_without_a_federation(federation, rows):
     pipe = model().fit(federation)
     scores = pipe.transform(rows)
@@ -91,6 +96,7 @@ def test_pipelines_of_ours_and_theirs(federation, rows):
     assert not np.isnan(filled).any()
 
 
+@pytest.mark.slow
 def test_laws_hold_through_the_steps(frames, rows):
     def scores(silos):
         return model().fit(simulate(silos, policy=Policy.open())).transform(rows)
@@ -108,6 +114,7 @@ def test_laws_hold_through_the_steps(frames, rows):
 # --- Plan and ledger -----------------------------------------------------------------
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("complete", [False, True], ids=["holes", "complete"])
 def test_plan_equals_ledger(frames, secure_sum, complete):
     # Of complete rows the imputer's statistics are the scaler's means to the bit: two
@@ -149,6 +156,7 @@ def test_plan_equals_ledger_of_odd_pipelines(frames, steps):
     )
 
 
+@pytest.mark.slow
 def test_a_plan_does_not_touch_the_model_or_the_next_fit(federation, frames):
     pipe = model()
     plan(pipe, federation)

@@ -53,6 +53,7 @@ def assert_same_pipeline(ours, theirs, rows):
     assert_close(ours.transform(rows), theirs.transform(rows))
 
 
+@pytest.mark.slow
 def test_heart_disease_with_its_real_missing_cells(secure_sum):
     # `slope`, `ca` and `thal` are almost wholly missing in some hospitals, `chol` is in
     # all of Switzerland's. The default policy allows it all.
@@ -67,7 +68,7 @@ def test_heart_disease_with_its_real_missing_cells(secure_sum):
     assert federation.ledger.verify()
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("n_components", [None, 0.9])
 def test_heart_disease_with_any_number_of_components(n_components):
     rows = heart_rows()[:, :-1]
@@ -86,6 +87,7 @@ def test_heart_disease_split_otherwise(federate):
     assert_same_pipeline(ours, theirs, rows[::50, :-1])
 
 
+@pytest.mark.slow
 def test_twins_of_a_pipeline_serve_a_silo_without_this_library():
     ours = pipeline().fit(simulate(heart_disease.load(), label=LABEL))
     twin = make_pipeline(*(step.to_sklearn() for _, step in ours.steps))
@@ -164,7 +166,7 @@ def mnist(path, n=None):
         return stored["X_train"][:n], stored["y_train"][:n]
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("split", ["dirichlet", "sorted"], indirect=True)
 def test_some_of_mnist(federate, shared_data):
     X, y = mnist(shared_data, 2_000)

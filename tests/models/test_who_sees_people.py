@@ -105,6 +105,7 @@ def test_fits_that_show_people_to_the_parties_alone(name, monkeypatch):
     assert [step for step, array in seen if N in np.shape(array)] == []
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     ("model", "m"), [*SHOWN.values(), *STARTED.values()], ids=[*SHOWN, *STARTED]
 )
@@ -126,6 +127,7 @@ def test_control_they_show_people_to_a_coordinator_that_may_see_them(name, monke
     assert [step for step, array in seen if N in np.shape(array)]
 
 
+@pytest.mark.slow
 def test_control_what_neighbours_merged_is_not_opened_by_the_coordinator(monkeypatch):
     for model, m in STARTED.values():
         here = joined(m, WISHED)
@@ -134,6 +136,7 @@ def test_control_what_neighbours_merged_is_not_opened_by_the_coordinator(monkeyp
         assert [step for step, array in seen if N in np.shape(array)] == []
 
 
+@pytest.mark.slow
 def test_transforms_and_attributes_go_where_policies_allow():
     here = joined(3, PARTIES_ONLY)
     gossip = clone(HIDDEN["gossip"][0]).fit(here.federation)
@@ -153,6 +156,7 @@ def test_transforms_and_attributes_go_where_policies_allow():
         pls.transform(pair.federation)
 
 
+@pytest.mark.slow
 def test_predictions_go_where_the_page_says(monkeypatch):
     here = joined(3, WISHED)
     seen = told_to_the_coordinator(here, monkeypatch)
@@ -171,7 +175,7 @@ def test_predictions_go_where_the_page_says(monkeypatch):
         pls.predict(pair.federation)
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("attribute", ["u_", "scores_"])
 def test_directions_of_neighbours_are_shown_when_asked_for(attribute, monkeypatch):
     wished, hidden = joined(3, WISHED), joined(3, PARTIES_ONLY)

@@ -13,6 +13,7 @@ POLICY = {
 }
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("what", [name for name, (_, rule) in REQUESTS.items() if rule])
 def test_a_request_that_no_study_makes(what):
     (step, *rest), rule = REQUESTS[what]
@@ -24,6 +25,7 @@ def test_a_request_that_no_study_makes(what):
     assert set(rules.values()) == {rule}
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("what", REQUESTS)
 def test_silos_that_follow_refuse_all_by_one_rule(what):
     (step, *rest), _ = REQUESTS[what]

@@ -29,6 +29,7 @@ __all__ = ["here"]
 SECRETS = ("918273645546", "9.182736", PLACE, "/", "Traceback", "Error(")
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     "step",
     [

@@ -56,6 +56,7 @@ def test_broken_messages_are_refused(here, data):
     check_refusal(knock(here, data), "malformed_message")
 
 
+@pytest.mark.slow
 @QUICK
 @given(JSON, st.sampled_from(KINDS))
 def test_any_header_gets_a_reply(here, value, said):
@@ -96,6 +97,7 @@ def _places(value, path=()):
             yield from _places(inner, (*path, key))
 
 
+@pytest.mark.slow
 @settings(QUICK, max_examples=25)
 @given(data=st.data())
 def test_every_field_of_a_request_may_be_anything(here, data):
@@ -122,6 +124,7 @@ def test_every_field_of_a_request_may_be_anything(here, data):
             assert reply.header["kind"] in ("released", "left")
 
 
+@pytest.mark.slow
 @QUICK
 @given(data=st.data())
 def test_every_array_of_a_request_may_be_anything(here, data):
@@ -164,6 +167,7 @@ def test_every_array_of_a_request_may_be_anything(here, data):
             assert value.shape == (3,)
 
 
+@pytest.mark.slow
 @QUICK
 @given(JSON)
 def test_announcements_recalls_and_deliveries_may_be_anything(here, value):

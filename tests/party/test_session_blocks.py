@@ -91,6 +91,7 @@ def test_adding_blocks_never_writes_into_the_silos_rows(in_blocks):
 # --- transforms -----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_folds_are_chosen_in_the_silo_and_partition_its_rows(in_blocks):
     federation = in_blocks.federation
     ran.clear()

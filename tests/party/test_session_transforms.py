@@ -24,6 +24,7 @@ def test_a_step_that_is_no_transform_is_not_applied(here):
 PER_ROW = np.arange(30.0)[:, None] + np.zeros(3)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     "public",
     [

@@ -105,6 +105,7 @@ def test_arrays_without_symmetry_or_bound_travel_flat():
     assert number.restored(np.array([5.0])).shape == ()
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("made_up", [1e-3, 1e-30, 0.0, -1.0, -1e30])
 def test_a_bound_that_is_too_small_makes_the_total_noise(made_up):
     """A coordinator that makes the bound up gets no clipped words."""

@@ -65,6 +65,7 @@ def test_imputer_releases_what_its_docstring_says():
     ]
 
 
+@pytest.mark.slow
 def test_a_pipeline_sends_each_transform_once_per_fit():
     lines = fitted(up.SimpleImputer(), up.StandardScaler(), up.PCA(2))
     came = [(line[0], line[1], line[2], line[6]) for line in lines if line[7] == "in"]

@@ -87,6 +87,7 @@ def test_a_silo_of_another_build_is_refused_by_name(tmp_path, action):
     assert place is None
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("silos_differ")
 def test_a_study_may_list_it_and_plan_and_ledger_have_it(tmp_path):
     server = ServerEnd(tmp_path)
@@ -99,6 +100,7 @@ def test_a_study_may_list_it_and_plan_and_ledger_have_it(tmp_path):
     assert set(place.ledger.libraries.values()) == {(OTHER,)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("listed", [False, True])
 def test_a_study_is_not_continued_by_another_build(tmp_path, monkeypatch, listed):
     """Also where all ends were upgraded, unless the study's text lists the former."""
@@ -128,6 +130,7 @@ def test_a_study_is_not_continued_by_another_build(tmp_path, monkeypatch, listed
     assert not place.state.resumed
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("build", [OTHER, None])
 def test_a_silo_refuses_a_coordinator_of_another_build(tmp_path, monkeypatch, build):
     """Also a coordinator that does not compare the silos' builds, or states none."""
@@ -138,6 +141,7 @@ def test_a_silo_refuses_a_coordinator_of_another_build(tmp_path, monkeypatch, bu
     assert error_of(outcome["error"]).rule == "version"
 
 
+@pytest.mark.slow
 def test_a_seal_is_of_one_build(tmp_path):
     """The build is signed: to change it in a ledger breaks the seal."""
     _, place = ServerEnd(tmp_path).ask("run", STUDY.format(more=""))

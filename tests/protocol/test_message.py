@@ -40,6 +40,7 @@ def refused(data: bytes, party: str = "a") -> str:
     return wrong.value.rule
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(), JSON), st.dictionaries(st.text(), ARRAY, max_size=3))
 def test_what_is_sent_arrives(header, arrays):
     message = decode(encode(header, arrays, IDENTITY), ROSTER, "a")
@@ -55,6 +56,7 @@ def test_what_is_sent_arrives(header, arrays):
         assert message.digests[name] == digest(array.tobytes())
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(), JSON), st.dictionaries(st.text(), ARRAY, max_size=3))
 def test_pieces_are_the_message(header, arrays):
     apart = pieces(header, arrays, IDENTITY)
@@ -234,6 +236,7 @@ def test_other_forms_are_refused(data):
         decode(data)
 
 
+@pytest.mark.slow
 def test_a_header_has_at_most_16_mebibytes():
     header = {"kind": "x" * 2**24}
     with pytest.raises(AggregationError, match="does not have the form"):
@@ -255,6 +258,7 @@ def test_any_bytes_are_refused(data):
         assert wrong.value.rule == "malformed_message"
 
 
+@pytest.mark.slow
 @given(data=st.data())
 @settings(max_examples=200)
 def test_mutations_are_refused(data):

@@ -179,7 +179,7 @@ def visit(browser, address, request):
     page.close()
 
 
-@pytest.mark.thinned
+@pytest.mark.slow
 def test_page_is_quiet_and_asks_for_nothing(visit, address):
     page, said, asked = visit
     page.wait_for_load_state("networkidle")
@@ -188,6 +188,7 @@ def test_page_is_quiet_and_asks_for_nothing(visit, address):
     assert [url for url in asked if not url.startswith("data:")] == [address]
 
 
+@pytest.mark.slow
 def test_nothing_is_wider_than_the_screen(visit):
     page, _, _ = visit
 
@@ -205,6 +206,7 @@ def test_nothing_is_wider_than_the_screen(visit):
         assert page.evaluate(scrolling) == 0
 
 
+@pytest.mark.slow
 def test_text_stands_out_from_what_is_behind_it(visit):
     page, _, _ = visit
 
@@ -225,6 +227,7 @@ def test_dark_is_dark_and_light_is_light(visit):
     assert (max(map(int, colour)) < 60) == dark
 
 
+@pytest.mark.slow
 def test_pictures_have_a_name_and_a_size(visit):
     page, _, _ = visit
 
@@ -239,6 +242,7 @@ def test_pictures_have_a_name_and_a_size(visit):
     assert 'img "Share of variance by component' in tree
 
 
+@pytest.mark.slow
 def test_the_first_result_stands_near_the_top(browser, address_of):
     page = browser.new_page(viewport={"width": 1400, "height": 900})
     page.goto(address_of(heart))
@@ -253,6 +257,7 @@ def test_the_first_result_stands_near_the_top(browser, address_of):
     page.close()
 
 
+@pytest.mark.slow
 def test_tables_of_few_columns_that_are_broad_are_stacked_on_a_telephone(
     browser, tmp_path
 ):
@@ -279,6 +284,7 @@ def test_tables_of_few_columns_that_are_broad_are_stacked_on_a_telephone(
     page.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", WIDTHS)
 def test_cells_with_several_numbers_stay_on_one_line(browser, address_of, width):
     page = browser.new_page(viewport={"width": width, "height": 900})
@@ -322,7 +328,7 @@ def test_what_is_folded_opens_and_is_printed(browser, address):
     page.close()
 
 
-@pytest.mark.thinned("warned")
+@pytest.mark.slow
 def test_nothing_is_cut_on_paper(browser, address):
     # A4 less the margins of the page's own style, in CSS pixels.
     page = browser.new_page(
@@ -364,7 +370,7 @@ def test_a_tall_picture_is_on_one_sheet_of_paper(browser, tmp_path):
     page.close()
 
 
-@pytest.mark.thinned("heart")
+@pytest.mark.slow
 def test_paper_has_no_list_of_sections_and_no_dark(browser, address):
     page = browser.new_page(viewport={"width": 1400, "height": 900})
     page.emulate_media(media="print", color_scheme="dark")
@@ -385,7 +391,7 @@ def test_paper_has_no_list_of_sections_and_no_dark(browser, address):
     page.close()
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [900, 1100, 1280, 1440])
 def test_p_values_are_in_sight_beside_long_numbers(browser, address_of, width):
     page = browser.new_page(viewport={"width": width, "height": 900})
@@ -399,7 +405,7 @@ def test_p_values_are_in_sight_beside_long_numbers(browser, address_of, width):
     page.close()
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [400, 560, 700, 900, 1280])
 def test_no_table_of_a_logistic_regression_scrolls(browser, address_of, width):
     page = browser.new_page(viewport={"width": width, "height": 900})

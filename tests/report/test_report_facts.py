@@ -16,7 +16,7 @@ from unpooled.report.html import render
 from unpooled.report.text.what_follows import could_learn
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["estimator", "pipeline", "list", "dict", "nested"])
 def test_models_come_in_all_forms(kind):
     federation = up.simulate(up.partition_rows(rows(), 4))
@@ -36,6 +36,7 @@ def test_models_come_in_all_forms(kind):
     assert [name for name, _ in facts_of(model, federation).models] == names
 
 
+@pytest.mark.slow
 def test_the_label_is_named_where_a_step_read_it():
     frame = pd.DataFrame(rows(), columns=list("abcd")).assign(kind=np.arange(240) % 2)
     parties = {name: frame[i::3] for i, name in enumerate("xyz")}
@@ -48,6 +49,7 @@ def test_the_label_is_named_where_a_step_read_it():
     assert sentence in Page(render(facts_of(model, federation))).text
 
 
+@pytest.mark.slow
 def test_views_of_a_federation_tell_the_same_ledger():
     federation = up.simulate(up.partition_rows(rows(), 4))
     train, _ = federation.train_test_split(random_state=0)
@@ -56,6 +58,7 @@ def test_views_of_a_federation_tell_the_same_ledger():
     assert facts_of(model, train).ledger is facts_of(model, federation).ledger
 
 
+@pytest.mark.slow
 def test_totals_taken_twice_are_told_as_differences():
     federation = up.simulate(up.partition_rows(rows(), 4))
     for train, _ in federation.folds(2, random_state=0):
@@ -69,6 +72,7 @@ def test_totals_taken_twice_are_told_as_differences():
     assert one.index("is itself a total over all 4 silos") < one.index("pca.local")
 
 
+@pytest.mark.slow
 def test_a_model_of_another_federation_is_refused():
     model, _ = fitted()
     _, other = fitted(model=up.StandardScaler())
@@ -93,6 +97,7 @@ def test_what_is_not_fitted_or_no_federation_is_refused():
         facts_of(3, federation)
 
 
+@pytest.mark.slow
 def test_no_page_with_the_sizes_of_silos_says_that_nobody_knows_them():
     federation = up.simulate(
         up.partition_rows(rows(), 4), policy={"allow_disclosed": True}
@@ -110,6 +115,7 @@ def test_no_page_with_the_sizes_of_silos_says_that_nobody_knows_them():
     assert "not how many of them" not in after
 
 
+@pytest.mark.slow
 def test_a_report_asks_no_silo_for_what_it_keeps(tmp_path):
     parts, rules = up.partition_columns(rows(), 3), {"allow_row_level": True}
     federation = up.simulate(parts, partition="columns", policy=rules)
@@ -127,6 +133,7 @@ def test_a_report_asks_no_silo_for_what_it_keeps(tmp_path):
         assert re.search(rf"{silo} \d columns? ?: {' ?, '.join(own)} ", page.text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_columns", [False, True])
 def test_a_description_says_how_many_rows_there_are(by_columns):
     frame = pd.DataFrame(rows(), columns=list("abcdef")[: rows().shape[1]])

@@ -39,6 +39,7 @@ def test_the_package_takes_what_the_function_takes():
     assert packages == functions
 
 
+@pytest.mark.slow
 def test_a_report_from_python_has_a_statement_too(tmp_path):
     X = np.random.default_rng(0).standard_normal((90, 3))
     federation = up.simulate(up.partition_rows(X, 3))
@@ -62,6 +63,7 @@ def test_a_report_from_python_has_a_statement_too(tmp_path):
     assert "states no purpose" not in text
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     "given",
     [{"purpose": 3}, {"contact": " "}, {"controllers": []}, {"retention": ["a"]}],
@@ -76,6 +78,7 @@ def test_what_is_no_statement_is_refused(tmp_path, given):
     assert not (tmp_path / "report.html").exists()
 
 
+@pytest.mark.slow
 def test_page_asks_for_nothing_outside(heart):
     text = render(heart)
 
@@ -107,6 +110,7 @@ def test_summary_is_one_sentence_with_the_numbers_that_matter(page, heart):
     )
 
 
+@pytest.mark.slow
 def test_no_silo_s_number_of_rows_is_in_the_report(heart):
     sizes = {table.num_rows for table in heart_disease.load().values()}
     # Without times, which are any numbers.
@@ -123,6 +127,7 @@ def test_same_facts_give_the_same_page(heart):
     assert render(heart) == render(heart)
 
 
+@pytest.mark.slow
 def test_names_from_outside_are_shown_and_never_obeyed():
     evil = "<script>alert(1)</script>"
     table = pd.DataFrame(rows(60, 3), columns=[evil, "$x^2$", "a\u202eb\x07c&amp;"])
@@ -143,6 +148,7 @@ def test_names_from_outside_are_shown_and_never_obeyed():
     assert not set("\u202e\x07") & set(text)
 
 
+@pytest.mark.slow
 def test_time_and_bytes_add_up(heart, page):
     (table,) = re.findall(r'id="costs".*?</section>', render(heart), re.DOTALL)
     cells = [html.unescape(re.sub("<.*?>", "", c)) for c in table.split("<tr")]
@@ -197,6 +203,7 @@ def test_report_of_no_model_is_one_of_the_ledger_alone():
     assert "No model was fitted." in text
 
 
+@pytest.mark.slow
 def test_report_writes_a_file_in_a_folder_it_makes(tmp_path):
     path = report(*fitted(), tmp_path / "new" / "report.html", title="Élan & co")
 

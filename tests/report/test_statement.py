@@ -31,6 +31,7 @@ def test_a_study_without_a_statement_has_none(tmp_path):
     assert up.Study.from_file(write_study(tmp_path)).statement == {}
 
 
+@pytest.mark.slow
 def test_the_statement_is_read_and_printed_in_the_report(tmp_path):
     study = up.Study.from_file(with_keys(tmp_path, KEYS))
 

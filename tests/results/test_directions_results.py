@@ -44,6 +44,7 @@ def drawn(exhibit):
     return str(svg(exhibit.picture, "picture"))
 
 
+@pytest.mark.slow
 def test_discriminants(federation):
     model = LinearDiscriminantAnalysis().fit(federation, "kind")
     shown = exhibits(model)
@@ -55,6 +56,7 @@ def test_discriminants(federation):
     assert "Discriminant directions" in shown
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("criterion", ["maxvar", "sumcor"])
 def test_three_parties_have_generalised_correlations(criterion):
     rng = np.random.default_rng(0)
@@ -66,6 +68,7 @@ def test_three_parties_have_generalised_correlations(criterion):
     assert len(table.rows) == 2
 
 
+@pytest.mark.slow
 def test_people_are_drawn_where_silos_show_them(parties, federation):
     open_ones = simulate(parties, label="kind", policy=Policy.open())
     model = LinearDiscriminantAnalysis(scores="coordinator").fit(open_ones, "kind")
@@ -78,6 +81,7 @@ def test_people_are_drawn_where_silos_show_them(parties, federation):
     assert len(drawn(shown)) > len(drawn(without)) + 150 * 10
 
 
+@pytest.mark.slow
 def test_a_single_direction_has_curves(federation):
     model = LinearDiscriminantAnalysis(1).fit(federation, "kind")
     picture = exhibits(model)["Classes"].picture
@@ -85,6 +89,7 @@ def test_a_single_direction_has_curves(federation):
     assert [f">{name}<" in str(svg(picture, "picture")) for name in "xyz"] == [True] * 3
 
 
+@pytest.mark.slow
 def test_canonical_correlations(federation):
     model = CCA(2).fit(federation, y=["d", "e"])
     shown = exhibits(model)
@@ -94,6 +99,7 @@ def test_canonical_correlations(federation):
     assert [f">{name}<" in drawn(circle) for name in "abcde"] == [True] * 5
 
 
+@pytest.mark.slow
 def test_other_models_and_parties_have_pages_too(federation):
     shown = exhibits(PLSRegression(2).fit(federation, y=["d", "e"]))
     assert shown["Correlations of the scores"].picture is not None
@@ -112,6 +118,7 @@ def test_other_models_and_parties_have_pages_too(federation):
     assert "Kept in the silos" not in exhibits(model)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [VFedPCA(2, rounds=3), VFedAKPCA(2)])
 def test_merged_directions_have_variances_and_no_shares(model):
     """Nobody released the variance of all columns; asked for, loadings are there."""
@@ -139,6 +146,7 @@ KERNELS = {
 }
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("how", KERNELS.values(), ids=KERNELS)
 def test_kernels_have_eigenvalues_and_nobody_s_scores(people, how):
     model = KernelPCA(3, **how).fit(people)
@@ -150,6 +158,7 @@ def test_kernels_have_eigenvalues_and_nobody_s_scores(people, how):
     assert ("20" in shown.text) == ("approximation" in how)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.shapes
 @pytest.mark.parametrize(
     "model",

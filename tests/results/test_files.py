@@ -125,6 +125,7 @@ def test_without_openpyxl_the_remedy_is_named(steps, tmp_path, monkeypatch):
         files.write_xlsx(tmp_path, steps)
 
 
+@pytest.mark.slow
 def test_pictures_stand_alone_on_white(steps, tmp_path):
     drawn, painted = files.write_pictures(tmp_path, steps)
 

@@ -18,6 +18,7 @@ def fitted():
     return up.Heterogeneity().fit(up.simulate(parts)), np.split(X, [80, 160])
 
 
+@pytest.mark.slow
 def test_degrees_of_freedom_stand_in_columns_of_their_own(fitted):
     model, groups = fitted
 

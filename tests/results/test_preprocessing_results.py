@@ -35,6 +35,7 @@ def columns(summary):
     return summary.to_frame("columns").set_index("column")
 
 
+@pytest.mark.slow
 def test_an_imputer_tells_how_much_was_missing_and_what_filling_did(hospitals, fitted):
     _, pooled = hospitals
     imputer, scaler, _ = fitted
@@ -50,6 +51,7 @@ def test_an_imputer_tells_how_much_was_missing_and_what_filling_did(hospitals, f
     assert_allclose(table["sd_after"], after, rtol=RTOL)
 
 
+@pytest.mark.slow
 def test_an_imputer_alone_says_what_was_not_opened(fitted):
     table = fitted[0].summary().tables["columns"]
 
@@ -152,6 +154,7 @@ def test_columns_kept_and_left_out_have_their_reason():
     assert_allclose(table["rows_that_differ"][["x1", "x2"]], [0, 6], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_robust_scaler_shows_medians_and_ranges(fitted):
     federation = fitted[2]
     scaler = up.RobustScaler(quantile_range=(10.0, 90.0)).fit(federation)
@@ -167,6 +170,7 @@ def test_a_robust_scaler_shows_medians_and_ranges(fitted):
     assert list(columns(alone)) == ["median"]
 
 
+@pytest.mark.slow
 def test_a_quantile_transformer_shows_its_quantiles_and_a_page_both_ends(fitted):
     federation = fitted[2]
     model = up.QuantileTransformer(output_distribution="normal").fit(federation)

@@ -13,6 +13,7 @@ from unpooled.results.formats import byte_size, duration, minute, number, probab
 from unpooled.results.summary import summary_of
 
 
+@pytest.mark.slow
 def test_numbers_under_every_picture(heart, page):
     pca = heart.models[-1][1]
 
@@ -25,6 +26,7 @@ def test_numbers_under_every_picture(heart, page):
         assert number(value) in page.text
 
 
+@pytest.mark.slow
 def test_many_columns_are_cut_to_the_largest_and_it_is_said():
     federation = up.simulate(
         up.partition_rows(rows(900, 64), 4), policy={"max_feature_ratio": 1.0}
@@ -68,6 +70,7 @@ def test_columns_that_silos_keep_to_themselves_are_said_to_be_kept():
     assert result.exhibits[0].tables == []
 
 
+@pytest.mark.slow
 def test_numbers_of_transformed_columns_are_not_taken_for_the_columns_own():
     model, _ = fitted(4, model=up.PowerTransformer(comparison="summed"))
 

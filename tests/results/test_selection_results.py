@@ -28,6 +28,7 @@ def shown(fitted):
     return {exhibit.heading: exhibit for exhibit in fitted[0].summary().exhibits}
 
 
+@pytest.mark.slow
 def test_weights_are_told_where_they_were_asked_for(fitted):
     model, _ = fitted
     classes, settled, kept = shown(fitted).values()
@@ -53,6 +54,7 @@ def test_weights_are_told_where_they_were_asked_for(fitted):
     assert counting.picture is not None
 
 
+@pytest.mark.slow
 def test_a_search_that_was_cut_short_says_so(fitted):
     _, people = fitted
     with pytest.warns(ConvergenceWarning):

@@ -92,6 +92,7 @@ def test_what_returns_a_frame_says_so_before_it_asks_silos(monkeypatch):
     assert len(federation.ledger) == before
 
 
+@pytest.mark.slow
 def test_a_notebook_shows_pictures_and_no_markup_of_others(pca):
     page = Page(pca.summary()._repr_html_())
 
@@ -172,6 +173,7 @@ def fitted_in_turn(steps, y=None):
     return [summary.exhibits for summary in summaries_of(steps)]
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(("step", "unit"), CHANGED.values(), ids=CHANGED)
 def test_a_model_says_in_what_units_earlier_steps_left_its_columns(step, unit):
     first, second = fitted_in_turn([step, up.LinearRegression()], "y")
@@ -181,6 +183,7 @@ def test_a_model_says_in_what_units_earlier_steps_left_its_columns(step, unit):
     assert second[0].text.startswith(f"All columns are in {unit}")
 
 
+@pytest.mark.slow
 def test_units_are_of_the_columns_that_a_step_changed():
     parts = [(up.StandardScaler(), ["x", "y"])]
     scaled = up.ColumnTransformer(parts, remainder="passthrough")

@@ -17,6 +17,7 @@ def people():
     return up.simulate(parts, partition="columns", policy=up.Policy.open()), X
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model", [up.VFedPCA(2, rounds=3), up.VFedAKPCA(2, gamma=0.01)]
 )
@@ -51,6 +52,7 @@ def test_directions_are_compared_with_the_pca_of_the_study(people, model):
         assert_allclose(table["angle"], angles, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_without_a_pca_the_results_point_to_it(people):
     federation, _ = people
     model = up.VFedPCA(2, rounds=1).fit(federation)

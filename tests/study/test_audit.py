@@ -61,6 +61,7 @@ def audit(run, *more, code=0):
     return done.output
 
 
+@pytest.mark.slow
 def test_a_run_as_it_was_written_is_good(finished, run):
     _, logs, roster = finished
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
@@ -97,6 +98,7 @@ EDITS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("edit", EDITS)
 def test_an_edited_ledger_is_found(run, edit):
     change, says = EDITS[edit]
@@ -130,6 +132,7 @@ def test_a_ledger_cut_off_and_chained_anew_differs_from_the_logs(finished, run):
     assert "The ledger lacks 1 of the lines that va has" in said
 
 
+@pytest.mark.slow
 def test_a_log_that_was_rolled_back_is_found(finished, run, tmp_path):
     copy = tmp_path / "audit.sqlite"
     database = sqlite3.connect(copy)
@@ -179,6 +182,7 @@ def test_keys_that_were_rotated_are_known_and_revoked_ones_are_named(tmp_path):
     assert f"signed with the key {former}, which is none of this silo's" in said
 
 
+@pytest.mark.slow
 def test_an_invented_ledger_needs_a_roster(run, tmp_path):
     others = Roster(
         {
@@ -206,6 +210,7 @@ def test_a_run_that_was_interrupted_has_no_digests_yet(tmp_path):
     assert "WRONG" not in said
 
 
+@pytest.mark.slow
 def test_an_edited_model_is_found(finished, run):
     path = run / "models" / "02-pca.unpooled"
     model = load(path)
@@ -221,6 +226,7 @@ def test_an_edited_model_is_found(finished, run):
     assert "02-pca in the run is not the one that was delivered to hungary" in said
 
 
+@pytest.mark.slow
 def test_models_of_other_steps_are_found(run):
     shutil.copy(
         run / "models/02-pca.unpooled", run / "models/01-simpleimputer.unpooled"
@@ -231,6 +237,7 @@ def test_models_of_other_steps_are_found(run):
     assert "WRONG" in audit(run, code=1)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("known", [True, False])
 def test_an_edited_report_is_found(run, known):
     path = run / "report.html"
@@ -256,6 +263,7 @@ def test_a_report_of_other_programs_is_of_this_ledger_or_not(run):
     assert "report.html is of another ledger" in audit(run, code=1)
 
 
+@pytest.mark.slow
 def test_a_changed_study_file_is_found(run):
     path = run / "study.toml"
     path.write_text(path.read_text() + "# later\n")

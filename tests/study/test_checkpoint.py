@@ -54,6 +54,7 @@ def batches(ledger):
     return sum(line.step == SLOPES and line.name == "lam" for line in ledger)
 
 
+@pytest.mark.slow
 def test_no_batch_is_repeated(study, tmp_path):
     whole = study.run(tmp_path / "whole")
     # Three silos answer a batch: the fourth batch is asked and never opened.
@@ -74,6 +75,7 @@ def test_no_batch_is_repeated(study, tmp_path):
     assert not (study.folder / "progress.json").exists()
 
 
+@pytest.mark.slow
 def test_a_file_that_is_no_progress_is_named(study):
     with pytest.raises(Killed):
         study.run(listener=die_at(7))
@@ -95,6 +97,7 @@ def test_a_record_is_the_progress_to_the_bit():
         Progress.from_record(progress.as_record() | {"count": [9, 9, 9]})
 
 
+@pytest.mark.slow
 def test_a_model_that_was_continued_is_copied_like_others(study):
     import pickle
 

@@ -11,7 +11,7 @@ from server_end import ServerEnd
 FEW = ("PCA", "LinearDiscriminantAnalysis", "StandardScaler-columns")
 
 
-@pytest.mark.thinned("PCA", "StandardScaler-columns")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [pytest.param(n, marks=() if n in FEW else pytest.mark.slow) for n in CASES],
@@ -31,7 +31,7 @@ def test_a_study_is_followed_from_its_announced_text(tmp_path, name):
     assert place.state.done
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("rounds", [1, 2, 3, 4, 5])
 def test_a_study_whose_job_died_is_continued(tmp_path, rounds):
     """In a new process silos know calls whose end they were told, and no other."""

@@ -118,6 +118,7 @@ def check_own_files(folders):
     assert sorted(name for file in files for name in read(file)[1]) == sorted(X.columns)
 
 
+@pytest.mark.slow
 def test_what_is_asked_is_in_the_results_and_the_rest_in_each_silos(tmp_path):
     place = server(tmp_path).done("run", study(PCA))
 
@@ -136,6 +137,7 @@ def test_what_is_asked_is_in_the_results_and_the_rest_in_each_silos(tmp_path):
     assert not list(place.path.rglob("*scores*"))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="no such rights")
 def test_a_silos_own_files_are_for_its_owner_and_deleted_with_the_study(tmp_path):
     end = server(tmp_path)
@@ -150,6 +152,7 @@ def test_a_silos_own_files_are_for_its_owner_and_deleted_with_the_study(tmp_path
     assert not folder.exists()
 
 
+@pytest.mark.slow
 def test_a_simulated_study_has_a_folder_for_each_silo(tmp_path):
     done = simulated(tmp_path, PCA).run(tmp_path / "run", follow=True)
 
@@ -164,6 +167,7 @@ def test_a_simulated_study_has_a_folder_for_each_silo(tmp_path):
     }
 
 
+@pytest.mark.slow
 def test_selection_and_right_answers_are_those_of_the_pooled_columns(tmp_path):
     place = server(tmp_path).done("run", study(MMVFL))
 
@@ -220,6 +224,7 @@ def check_parts(model):
     assert "in the table of this part" in kept[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("follow", [False, True])
 def test_parts_of_a_transform_of_columns_disclose_each_what_is_asked(tmp_path, follow):
     asked = simulated(tmp_path, PARTS + PCA, scaled=False)
@@ -236,6 +241,7 @@ def test_parts_of_a_transform_of_columns_disclose_each_what_is_asked(tmp_path, f
     assert done.models["pca"].components_.shape == (2, 13)
 
 
+@pytest.mark.slow
 def test_a_consortium_discloses_what_is_asked_of_parts(tmp_path):
     place = server(tmp_path).done("run", study(PARTS, scaled=False))
 
@@ -271,6 +277,7 @@ def test_the_text_says_what_is_asked_of_which_part():
 PART_ASKED = ', disclose = ["mean_", "var_"]'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("steps", "old", "new", "answered", "refused"),
     [
@@ -306,6 +313,7 @@ def test_what_the_announced_text_does_not_ask_is_not_answered(
     assert refused not in left
 
 
+@pytest.mark.slow
 def test_a_silo_sees_in_its_plan_what_is_asked(tmp_path):
     party = server(tmp_path).party("va")
     announced = read_announced(party, "asked", study(PCA + MMVFL))
@@ -320,6 +328,7 @@ def test_a_silo_sees_in_its_plan_what_is_asked(tmp_path):
     assert "pca.shown_loadings" not in {line.step for line in lines}
 
 
+@pytest.mark.slow
 def test_rules_refuse_what_is_asked_before_anything_leaves(tmp_path):
     rules = RULES["columns"].replace("allow_disclosed = true\n", "")
     asked = simulated(tmp_path, PCA, rules=rules)
@@ -335,6 +344,7 @@ def test_rules_refuse_what_is_asked_before_anything_leaves(tmp_path):
     simulated(tmp_path, without, rules=rules).run(tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_rules_refuse_what_is_asked_of_a_part(tmp_path):
     assert simulated(tmp_path, PARTS, scaled=False).plan().refusals == ()
     rules = RULES["columns"].replace("allow_disclosed = true\n", "")

@@ -25,7 +25,7 @@ def policy(budget):
     return f"require_privacy = true\nprivacy_budget = {budget}\nmin_rows = 5"
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("scaler", ["StandardScaler", "RobustScaler"])
 def test_plan_run_and_report_have_one_account(tmp_path, scaler):
     steps = STEPS.replace("StandardScaler", scaler)
@@ -47,6 +47,7 @@ def test_plan_run_and_report_have_one_account(tmp_path, scaler):
     assert found.epsilon == pytest.approx(TOTAL)
 
 
+@pytest.mark.slow
 def test_a_budget_for_each_step_but_not_for_both_is_refused_by_the_plan(tmp_path):
     assert TOTAL > 33.0
     study = write_study(tmp_path, policy=policy(33.0), steps=STEPS)

@@ -41,6 +41,7 @@ def write(tmp_path):
     return write
 
 
+@pytest.mark.slow
 def test_a_study_is_of_the_rows_that_are_left(write):
     with pytest.raises(ReleaseRefusedError, match="missing_labels"):
         write("").run()
@@ -58,6 +59,7 @@ def test_a_study_is_of_the_rows_that_are_left(write):
     np.testing.assert_allclose(fitted.means_, means.to_numpy(), rtol=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("follow", [False, True])
 def test_silos_that_follow_need_not_know_it(write, follow):
     run = write('where = "age > 9"\nunlabelled = "drop"').run(follow=follow)
@@ -114,6 +116,7 @@ def test_a_silos_own_file_has_the_same_keys(write, tmp_path):
         silo_file(tmp_path, 'where = "age"')
 
 
+@pytest.mark.slow
 def test_other_rows_are_another_version_of_the_table(write, tmp_path):
     """The difference of two answers would be the one person of age 40."""
     made = {

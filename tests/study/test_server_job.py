@@ -61,6 +61,7 @@ def test_a_run_gives_what_one_process_gives(asks, tmp_path):
     assert planned == [line.name for line in place.ledger]
 
 
+@pytest.mark.slow
 def test_the_models_are_delivered_to_every_silo(asks, silos):
     asks("run", study())
 
@@ -69,6 +70,7 @@ def test_the_models_are_delivered_to_every_silo(asks, silos):
         assert load(path)[-1].n_components == 3, silo
 
 
+@pytest.mark.slow
 def test_a_plan_is_told_and_asks_for_no_rows(asks, silos, kit):
     outcome, place = asks("plan", study())
 
@@ -80,6 +82,7 @@ def test_a_plan_is_told_and_asks_for_no_rows(asks, silos, kit):
     assert not journal.studies
 
 
+@pytest.mark.slow
 def test_a_run_that_is_there_is_not_overwritten(asks):
     asks("run", study())
 
@@ -90,6 +93,7 @@ def test_a_run_that_is_there_is_not_overwritten(asks):
     assert "has a run of a study case-PCA already" in str(reason)
 
 
+@pytest.mark.slow
 def test_a_job_that_left_nothing_is_begun_by_resume(asks):
     outcome, place = asks("resume", study())
 
@@ -97,6 +101,7 @@ def test_a_job_that_left_nothing_is_begun_by_resume(asks):
     assert place.state.done
 
 
+@pytest.mark.slow
 def test_half_a_folder_of_a_job_that_died_is_no_obstacle(asks, kit):
     (kit / "studies" / "case-PCA" / "models").mkdir(parents=True)
 
@@ -106,6 +111,7 @@ def test_half_a_folder_of_a_job_that_died_is_no_obstacle(asks, kit):
     assert place.state.done
 
 
+@pytest.mark.slow
 def test_a_done_run_is_told_again(asks):
     _, first = asks("run", study())
     _, again = asks("resume", study())
@@ -113,6 +119,7 @@ def test_a_done_run_is_told_again(asks):
     assert [line.hash for line in again.ledger] == [line.hash for line in first.ledger]
 
 
+@pytest.mark.slow
 def test_a_silo_where_people_decide_stops_a_run_and_not_a_plan(asks, silos):
     path = silos["va"] / "silo.toml"
     path.write_text(path.read_text().replace('"none"', '"each-study"'))
@@ -123,6 +130,7 @@ def test_a_silo_where_people_decide_stops_a_run_and_not_a_plan(asks, silos):
     assert "va refused the study case-PCA: approval" in str(reason)
 
 
+@pytest.mark.slow
 def test_a_failing_study_sends_its_ledger_back(asks, silos):
     # Enough rows for the means of each column, too few for a table of p columns.
     (silos["va"] / "policy.toml").write_text("min_rows = 10\nmax_leverage = 0.0001\n")
@@ -134,6 +142,7 @@ def test_a_failing_study_sends_its_ledger_back(asks, silos):
     assert place is None or place.ledger.verify()
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     ("text", "says"),
     [

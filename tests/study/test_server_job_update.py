@@ -126,6 +126,7 @@ def read(monkeypatch):
         object.__setattr__(named, "function", step)
 
 
+@pytest.mark.slow
 def test_silos_read_only_what_was_appended_since_another_study(
     server, rows, grow, fitted, brought, read
 ):
@@ -169,12 +170,14 @@ def test_what_was_forgotten_is_computed_again(
     assert_same_pca(third, pooled(rows), rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_too_few_changed_rows_are_refused(grow, fitted, brought):
     grow("south", 9)
 
     assert refused(*brought("february", fitted)) == "min_changed_rows"
 
 
+@pytest.mark.slow
 def test_another_roster_needs_every_silos_leave(server, rows, fitted, brought):
     everybody = (*SILOS, "east")
 
@@ -187,6 +190,7 @@ def test_another_roster_needs_every_silos_leave(server, rows, fitted, brought):
     assert_same_pca(april, pooled(rows, everybody), rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_goes_on_with_the_servers_own_copy(
     server, rows, grow, write, fitted, brought, tmp_path, monkeypatch
 ):
@@ -206,7 +210,7 @@ def test_goes_on_with_the_servers_own_copy(
     assert_same_pca(done, pooled(rows), rtol=1e-10)
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "files",
     [None, {}, {"pca": "%%%"}, {"pca": base64.b64encode(b"none").decode()}, ["pca"]],
@@ -225,6 +229,7 @@ def test_a_job_without_the_model_reads_no_file_of_the_server(
     assert place is None
 
 
+@pytest.mark.slow
 def test_a_person_at_a_silo_sees_what_an_update_tells(server, fitted):
     step = 'model = "PCA"\nupdate = "anywhere.unpooled"\n'
     party = server.party("south")
@@ -241,6 +246,7 @@ def test_a_person_at_a_silo_sees_what_an_update_tells(server, fitted):
     assert "An update tells more than a fit" in announced.plan.notes[0]
 
 
+@pytest.mark.slow
 def test_a_plan_is_of_the_model_that_came_along(server, fitted, brought):
     outcome, place = brought("february", fitted, do="plan")
 

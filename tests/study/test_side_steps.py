@@ -27,7 +27,7 @@ def text(steps):
     return text_of(COLUMNS, steps=steps, policy="max_released_share = 100.0")
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("follow", [False, True])
 def test_the_next_step_reads_what_the_side_step_read(write, tmp_path, follow):
     chain, beside = [*CHAIN[:2], "PCA"], [*BESIDE[:3], "PCA"]
@@ -40,6 +40,7 @@ def test_the_next_step_reads_what_the_side_step_read(write, tmp_path, follow):
     assert_same_models(alone, dataclasses.replace(both, models=rest))
 
 
+@pytest.mark.slow
 def test_the_pipeline_has_the_steps_that_transform(write, tmp_path):
     study = write(text(BESIDE))
     run = study.run()
@@ -50,6 +51,7 @@ def test_the_pipeline_has_the_steps_that_transform(write, tmp_path):
     assert pipeline.predict(np.array([[0.0, 5.0, -3.0, 100.0]])).shape == (1,)
 
 
+@pytest.mark.slow
 def test_a_side_step_at_the_end_leaves_a_pipeline_that_transforms(write):
     run = write(text(["SimpleImputer", "Heterogeneity"])).run()
 
@@ -57,6 +59,7 @@ def test_a_side_step_at_the_end_leaves_a_pipeline_that_transforms(write):
     assert "heterogeneity" in run.models
 
 
+@pytest.mark.slow
 def test_a_plan_is_what_the_run_does(write):
     study = write(text(BESIDE))
 
@@ -84,6 +87,7 @@ def test_a_run_that_was_killed_goes_on(write, tmp_path, event):
     assert_allclose(ours.coef_, theirs.coef_, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_each_step_has_its_own_target(write):
     """The pipeline's one target was the last step's with a `y`, for all of them."""
     tables = (
@@ -97,6 +101,7 @@ def test_each_step_has_its_own_target(write):
     assert study.run().models["lineardiscriminantanalysis"].n_features_in_ == 2
 
 
+@pytest.mark.slow
 def test_scores_of_a_column_partition_are_no_rows(tmp_path, write):
     """The scores of PCA are about people, and no silo has them as columns."""
     rng = np.random.default_rng(0)

@@ -69,6 +69,7 @@ def test_a_run_gives_the_pooled_answer_and_its_folder(reported):
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_folder_holds_what_the_run_returned(study):
     run = study.run()
 
@@ -89,6 +90,7 @@ def test_the_folder_holds_what_the_run_returned(study):
     assert log.endswith(" Done.\n")
 
 
+@pytest.mark.slow
 def test_the_plan_is_what_the_ledger_becomes(study):
     plan = study.plan()
     assert not study.folder.exists()
@@ -106,6 +108,7 @@ def test_the_plan_is_what_the_ledger_becomes(study):
     assert plan.refusals == ()
 
 
+@pytest.mark.slow
 def test_columns_come_in_the_order_of_the_study(write):
     run = write(text_of('columns = ["c", "a"]', ["SimpleImputer"])).run()
 
@@ -118,6 +121,7 @@ def test_columns_come_in_the_order_of_the_study(write):
     )
 
 
+@pytest.mark.slow
 def test_a_study_without_a_report_writes_none(write):
     run = write(text_of(COLUMNS, ["SimpleImputer"])).run()
 
@@ -125,6 +129,7 @@ def test_a_study_without_a_report_writes_none(write):
     assert not (run.folder / "report.html").exists()
 
 
+@pytest.mark.slow
 def test_a_folder_can_be_named(study, tmp_path):
     run = study.run(tmp_path / "elsewhere")
 
@@ -132,6 +137,7 @@ def test_a_folder_can_be_named(study, tmp_path):
     assert not study.folder.exists()
 
 
+@pytest.mark.slow
 def test_plain_sums_give_the_same_models(write, tmp_path):
     policy = "allow_plain = true" if hasattr(up.Policy(), "allow_plain") else ""
     plain = write(text_of(COLUMNS + '\nsecure_sum = "plain"', policy=policy))
@@ -140,6 +146,7 @@ def test_plain_sums_give_the_same_models(write, tmp_path):
     assert_same_models(plain.run(tmp_path / "plain"), masked.run(tmp_path / "masked"))
 
 
+@pytest.mark.slow
 def test_listeners_hear_of_every_reply(study):
     heard, plans = [], []
 
@@ -154,6 +161,7 @@ def test_listeners_hear_of_every_reply(study):
 # --- What is refused, and when.
 
 
+@pytest.mark.slow
 def test_what_a_silo_would_refuse_is_refused_before_anything_leaves(write):
     study = write(text_of(COLUMNS, policy="min_rows = 41"))
 
@@ -172,6 +180,7 @@ def test_each_party_has_its_own_policy(write):
     assert {party for party, _, _ in write(text).plan().refusals} == {"west"}
 
 
+@pytest.mark.slow
 def test_a_refusal_on_the_way_keeps_what_was_finished(write, monkeypatch):
     # Without the imputer the missing cells show when PCA reads the rows. A plan finds
     # them; other faults show only then.
@@ -224,6 +233,7 @@ def test_wrong_data_and_values_are_named_with_the_file(write, text, message):
     assert not study.folder.exists()
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_not_empty_is_refused(study, tmp_path):
     folder = tmp_path / "full"
     folder.mkdir()
@@ -245,6 +255,7 @@ def test_nothing_to_resume_is_said(study):
         study.resume()
 
 
+@pytest.mark.slow
 def test_no_file_of_a_run_holds_a_row(study):
     run = study.run()
 
@@ -256,6 +267,7 @@ def test_no_file_of_a_run_holds_a_row(study):
         assert not [n for n in numbers if n.encode() in content], name
 
 
+@pytest.mark.slow
 def test_ids_and_a_label_may_both_be_texts_where_columns_are_divided(tmp_path):
     """The file was opened without its ids to look for the label, and refused."""
     rng = np.random.default_rng(0)

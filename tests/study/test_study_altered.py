@@ -12,6 +12,7 @@ from unpooled.errors import StudyError
 __all__ = ["quick_disk", "study", "write"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text", ["", "{}", "[]", '{"fitted": [["a", "b"]]}', '{"fitted": 1}']
 )
@@ -23,6 +24,7 @@ def test_a_memory_that_is_none_is_refused(study, text):
         study.resume()
 
 
+@pytest.mark.slow
 def test_a_changed_study_is_not_continued(study, write):
     assert killed(study, 20)
     changed = write(text_of(COLUMNS) + "n_components = 2\n")
@@ -31,6 +33,7 @@ def test_a_changed_study_is_not_continued(study, write):
         changed.resume()
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("kept", [0, 1])
 def test_a_ledger_that_lacks_what_was_finished_is_refused(study, kept):
     assert killed(study, 20)
@@ -42,6 +45,7 @@ def test_a_ledger_that_lacks_what_was_finished_is_refused(study, kept):
         study.resume()
 
 
+@pytest.mark.slow
 def test_an_altered_ledger_is_refused(study):
     assert killed(study, 20)
     path = study.folder / "ledger.jsonl"
@@ -91,6 +95,7 @@ def test_another_state_is_refused(study, key, value, message):
         study.resume()
 
 
+@pytest.mark.slow
 def test_a_model_file_that_was_swapped_is_refused(study):
     assert killed(study, 36)
     models = study.folder / "models"

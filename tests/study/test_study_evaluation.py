@@ -149,6 +149,7 @@ def test_scores_that_suit_a_classifier_are_those_of_scikit_learn(write):
     assert rounds - fit <= 3 * fit
 
 
+@pytest.mark.slow
 def test_scores_that_suit_a_regression_are_those_of_each_response(write):
     regression = '[[steps]]\nmodel = "PLSRegression"\ny = ["c", "d"]\n'
     # Four columns, two of them predicted, of ten rows.
@@ -247,7 +248,7 @@ def test_silos_follow_an_evaluation_whose_job_died(tmp_path):
     assert (place.path / "evaluation.json").exists()
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("said", "done"),
     [
@@ -338,6 +339,7 @@ def test_nothing_is_judged_behind_a_last_imputation(write):
         write(text(steps=["StandardScaler", "IterativeImputer"]))
 
 
+@pytest.mark.slow
 def test_a_silo_plans_the_evaluation_too(tmp_path):
     server = ServerEnd(tmp_path, rules="max_released_share = 10.0\n")
     asked = case_text("LinearDiscriminantAnalysis") + "[evaluate]\ncv = 4\n"
@@ -364,6 +366,7 @@ def test_mistakes_are_refused_by_file_and_key(write, evaluate, message):
         write(text(evaluate))
 
 
+@pytest.mark.slow
 def test_models_that_have_no_score_are_refused_before_anything_leaves(write):
     study = write(text("[evaluate]\n", steps=["SimpleImputer", "StandardScaler"]))
 
@@ -412,6 +415,7 @@ def test_a_score_of_one_class_is_planned_and_told_with_its_class(write):
     assert "precision:x is the share that is of the class 'x'" in scores.text
 
 
+@pytest.mark.slow
 def test_the_command_shows_the_scores(write):
     study = write(text(steps=["SimpleImputer", "PCA"], evaluate="[evaluate]\ncv = 3\n"))
 

@@ -172,6 +172,7 @@ def good():
     return tomllib.loads(STUDY)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.dictionaries(st.sampled_from(KEYS), toml_values, max_size=5))
 def test_any_document_is_a_study_or_an_error_of_ours(document):
@@ -179,6 +180,7 @@ def test_any_document_is_a_study_or_an_error_of_ours(document):
         parsed(document)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.sampled_from(["study", "parties", "a", "policy", "steps", "outputs"]),
        st.sampled_from(KEYS), toml_values)  # fmt: skip

@@ -122,6 +122,7 @@ def test_a_run_can_be_killed_again_and_again(reported, whole):
     assert run.report.read_text().count("was interrupted before round") == 3
 
 
+@pytest.mark.slow
 def test_a_continued_run_reads_its_silos_memory(study, monkeypatch):
     assert killed(study, 20)
     before = {
@@ -147,6 +148,7 @@ def test_a_continued_run_reads_its_silos_memory(study, monkeypatch):
         assert all(fitted in known["fitted"] for fitted in before[silo]["fitted"])
 
 
+@pytest.mark.slow
 def test_a_done_run_is_returned_as_it_is(study):
     run = study.run()
     before = {name: (run.folder / name).read_bytes() for name in files(run.folder)}
@@ -161,6 +163,7 @@ def test_a_done_run_is_returned_as_it_is(study):
     assert {n: (run.folder / n).read_bytes() for n in files(run.folder)} == before
 
 
+@pytest.mark.slow
 def test_a_line_that_was_written_in_part_is_dropped(study, whole):
     # After round 6: lines of rounds 1 to 5 belong to the imputer and the scaler, which
     # are finished, the last ones are of the step under way.
@@ -181,6 +184,7 @@ def test_a_line_that_was_written_in_part_is_dropped(study, whole):
     assert run.ledger[len(lines) - 2] == Ledger.from_json(lines[-2].decode())[0]
 
 
+@pytest.mark.slow
 def test_two_processes_never_run_in_one_folder(study):
     assert killed(study, 20)
     refused = []

@@ -4,12 +4,15 @@ import re
 import shutil
 from pathlib import Path
 
+import pytest
+
 from small_study import COLUMNS, killed, quick_disk, reported, text_of, write
 
 # Fixtures of another module.
 __all__ = ["quick_disk", "reported", "write"]
 
 
+@pytest.mark.slow
 def test_a_report_is_made_from_the_folder_alone(reported, tmp_path):
     from unpooled.study.reporting import report_of
 
@@ -28,6 +31,7 @@ def test_a_report_is_made_from_the_folder_alone(reported, tmp_path):
     assert steady(path.read_text()) == steady(before)
 
 
+@pytest.mark.slow
 def test_a_run_on_the_way_has_a_report_too(reported):
     from unpooled.study.reporting import report_of
 
@@ -36,6 +40,7 @@ def test_a_run_on_the_way_has_a_report_too(reported):
     assert "small" in report_of(reported.folder).read_text()
 
 
+@pytest.mark.slow
 def test_endless_limits_come_back_for_the_report(write):
     from unpooled.study.reporting import facts_of_run
     from unpooled.study.run_folder import RunFolder

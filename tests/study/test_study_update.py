@@ -70,6 +70,7 @@ def told(lines):
     return [(x.round, x.step, x.name, x.shape, x.bytes, x.direction) for x in lines]
 
 
+@pytest.mark.slow
 def test_equals_a_refit_in_one_round(study, rows):
     study("january", FIT).run()
     grow(rows)
@@ -88,6 +89,7 @@ def test_equals_a_refit_in_one_round(study, rows):
     assert any(TELLS in note for note in plan.notes)
 
 
+@pytest.mark.slow
 def test_silos_join_and_leave_and_months_pass(study, rows):
     study("january", FIT).run()
     del rows["west"]
@@ -103,6 +105,7 @@ def test_silos_join_and_leave_and_months_pass(study, rows):
     assert max(line.round for line in done.ledger) == 1
 
 
+@pytest.mark.slow
 def test_stands_between_other_steps(study, rows):
     """The scaler is fitted anew, the components are updated, and another step reads."""
     scale, last = 'model = "StandardScaler"\n', 'model = "PCA"\nname = "last"\n'
@@ -122,6 +125,7 @@ def test_stands_between_other_steps(study, rows):
     assert (done.folder / "pipeline.unpooled").exists()
 
 
+@pytest.mark.slow
 def test_goes_on_with_the_model_that_it_began_with(study, rows, tmp_path):
     study("january", FIT).run()
     grow(rows)

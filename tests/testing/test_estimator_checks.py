@@ -97,12 +97,14 @@ class Changing(Means):
         self.factor = factor * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", [Means(), Borrowed()], ids=repr)
 def test_an_estimator_of_a_users_own_passes(estimator):
     passed = check_estimator(estimator, pooled=lambda X, y: {"mean_": X.mean(axis=0)})
     assert len(passed) > 10
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     ("estimator", "words"),
     [

@@ -72,6 +72,7 @@ def test_rows_keep_their_order_where_an_index_has_all_columns(source, database):
     assert_array_equal(whole(table, ["chol"])[0], before[:, 1:2])
 
 
+@pytest.mark.slow
 def test_a_pass_that_is_given_up_leaves_no_lock(source, database):
     table = open_source(source, columns=["age"])
     blocks = table.blocks(["age"], rows=3)

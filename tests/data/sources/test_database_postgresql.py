@@ -59,7 +59,7 @@ def test_postgresql_types(server):
         assert_array_equal(whole(table, extra=[name])[1][name], values)
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("where", "kept"),
     [
@@ -104,6 +104,7 @@ def test_postgresql_rows_that_fulfil_a_condition(server, where, kept):
     assert table.n_rows == len(expected)
 
 
+@pytest.mark.slow
 def test_postgresql_refuses_a_condition_on_no_column(server):
     run(server, "CREATE TABLE rows AS SELECT 1.5 AS a")
 
@@ -130,6 +131,7 @@ def test_postgresql_schemas(server):
     run(server, "DROP SCHEMA clinic CASCADE")
 
 
+@pytest.mark.slow
 def test_a_server_that_ends_a_connection_is_an_error(server):
     source = f"{server}&query=SELECT generate_series(1, 3000000)::float8 AS a"
     blocks = open_source(source).blocks(["a"], rows=1000)
@@ -146,6 +148,7 @@ def test_a_server_that_ends_a_connection_is_an_error(server):
     assert ended.value.rule == "source_unavailable"
 
 
+@pytest.mark.slow
 def test_only_a_server_that_is_away_is_no_answer_about_rows(server):
     """Of a cell that cannot be computed the driver has the same kind of error."""
     run(

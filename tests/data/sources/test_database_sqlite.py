@@ -31,6 +31,7 @@ def rows():
     return patients()
 
 
+@pytest.mark.slow
 def test_sqlite_cells_of_mixed_types(tmp_path):
     path = tmp_path / "rows.db"
     connection = sqlite3.connect(path)
@@ -89,6 +90,7 @@ def test_sqlite_is_read_while_others_write(tmp_path):
     connection.close()
 
 
+@pytest.mark.slow
 def test_a_lock_or_damage_of_a_sqlite_file_is_no_answer_about_rows(tmp_path):
     path = tmp_path / "rows.db"
     connection = sqlite3.connect(path, isolation_level=None)
@@ -137,6 +139,7 @@ def test_a_commit_of_another_program_is_waited_for(tmp_path):
         assert cursor.fetchall() == [(30_000,)]
 
 
+@pytest.mark.slow
 def test_sqlite_paths_start_where_their_file_lies(tmp_path, rows, monkeypatch):
     folder = tmp_path / "study with blanks"
     folder.mkdir()

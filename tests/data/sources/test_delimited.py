@@ -42,6 +42,7 @@ def read(table, rows=None):
     return np.vstack([b.X for b in blocks]), values
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     cells=ROWS,
@@ -64,6 +65,7 @@ def test_any_numbers_and_missing_cells_are_read_as_written(
     assert_array_equal(X, expected)
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(text=st.text(alphabet='ab1.,;"\n\r \t?é\x00', max_size=40))
 def test_any_text_is_read_or_refused_with_a_data_error(tmp_path_factory, text):

@@ -89,6 +89,7 @@ def test_text_is_refused_by_name_with_the_remedy(frame):
     assert FrameTable(frame, Roles(columns=["age"])).columns == ("age",)
 
 
+@pytest.mark.slow
 @given(
     cells=st.lists(
         st.one_of(st.none(), st.floats(), st.integers(-(2**70), 2**70).map(float)),

@@ -108,6 +108,7 @@ def test_npz_files_of_dense_arrays_say_what_to_write(tmp_path, rows):
         open_source(tmp_path / "rows.npz")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_sparse_and_dense_rows_give_the_same_model(tmp_path, secure_sum, dtype):
     rng = np.random.default_rng(1)
@@ -123,6 +124,7 @@ def test_sparse_and_dense_rows_give_the_same_model(tmp_path, secure_sum, dtype):
     assert_same_pca(ours, theirs.fit(X.astype(float)))
 
 
+@pytest.mark.slow
 def test_sparse_rows_are_never_filled_in(monkeypatch):
     # Whoever fills in rows asks for it by this name.
     monkeypatch.setattr(scipy.sparse.csr_array, "toarray", None)
@@ -194,7 +196,7 @@ def test_blocks_of_no_size_are_refused(rows, block_mb):
         open_source(rows, block_mb=block_mb)
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int16"])
 def test_no_copy_of_everything_with_missing_cells(dtype):
     X = np.random.default_rng(0).integers(0, 50, (90_000, 20)).astype(dtype)

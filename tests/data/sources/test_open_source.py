@@ -85,6 +85,7 @@ def label_of(source):
     return "x3" if isinstance(source, list | np.ndarray) else "num"
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("rows", [1, 5, 36, 37, None])
 def test_every_source_gives_the_same_rows(source, cells, rows):
     label = label_of(source)
@@ -101,6 +102,7 @@ def test_every_source_gives_the_same_rows(source, cells, rows):
     assert_array_equal(np.concatenate([b.extra[label] for b in blocks]), cells[:, 3])
 
 
+@pytest.mark.slow
 def test_every_source_takes_columns_and_codes(source, cells):
     first, second, *_ = open_source(source).columns
 
@@ -139,6 +141,7 @@ def test_what_is_declared_of_a_column_may_stand_while_it_is_left_out(
         open_source(rows, label="b", columns=["a"], missing={"b": [0]})
 
 
+@pytest.mark.slow
 def test_every_source_refuses_unknown_columns(source):
     with pytest.raises(DataError, match="no column 'chole'"):
         open_source(source, columns=["chole"])
@@ -251,7 +254,7 @@ def peak_bytes(path):
         pa.set_memory_pool(before)
 
 
-@pytest.mark.thinned("parquet")
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_memory_does_not_grow_with_rows(ending, tmp_path, monkeypatch):
     # Small batches, so that reading ahead ends before the smaller file does.

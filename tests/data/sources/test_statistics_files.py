@@ -44,6 +44,7 @@ def path(request, tmp_path, monkeypatch):
     return tmp_path / request.param
 
 
+@pytest.mark.thinned(1)
 def test_numbers_label_and_ids_are_read_as_written(path):
     table = up.open_source(path, label="num", ids="pid", columns=["age", "sex"])
 
@@ -57,6 +58,7 @@ def test_numbers_label_and_ids_are_read_as_written(path):
     assert read_ids(table) == [b"007", b"b 1", b"c", b"d"]
 
 
+@pytest.mark.thinned(1)
 def test_text_labels_may_be_missing(path):
     table = up.open_source(path, label="ward", columns=["age"])
 

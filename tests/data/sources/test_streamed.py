@@ -135,6 +135,7 @@ def test_a_file_that_is_cut_while_it_is_read_has_changed(long_file, left):
     assert rule_of_pass(blocks) == "source_changed"
 
 
+@pytest.mark.slow
 def test_rows_that_are_replaced_while_they_are_read_are_not_used(long_file):
     """The last block of a pass comes only from the file that was opened."""
     path, reader = long_file
@@ -173,6 +174,7 @@ def test_a_file_with_damaged_pages_is_damaged(tmp_path):
     assert rule_of_pass(table.blocks(["a", "b"])) == "source_damaged"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["cut", "bad line"])
 def test_a_text_that_is_damaged_is_seen_when_it_is_opened(tmp_path, damage):
     lines = ["a,b", *(f"{i},1" for i in range(10**6))]

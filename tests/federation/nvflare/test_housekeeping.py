@@ -78,6 +78,7 @@ def test_the_command(kit):
     assert wrong.exit_code == 2
 
 
+@pytest.mark.slow
 def test_the_disk_is_bounded_by_the_age(kit):
     """Sixty studies, one a day: never more folders than days."""
     for _ in range(60):

@@ -41,6 +41,7 @@ def name_in(certificate, short):
     return {a.rfc4514_attribute_name: a.value for a in certificate.subject}.get(short)
 
 
+@pytest.mark.slow
 def test_everybody_gets_a_kit_and_nothing_else_is_left(made):
     _, kits = made
 
@@ -58,6 +59,7 @@ def test_everybody_gets_a_kit_and_nothing_else_is_left(made):
     assert kind_of(kits / "coordinator") == "coordinator"
 
 
+@pytest.mark.slow
 def test_kits_are_hardened(made):
     _, kits = made
 
@@ -67,6 +69,7 @@ def test_kits_are_hardened(made):
         assert list(rights["permissions"]) == [ROLE]
 
 
+@pytest.mark.slow
 def test_jobs_must_be_signed(made):
     _, kits = made
 
@@ -75,6 +78,7 @@ def test_jobs_must_be_signed(made):
         assert startup["require_signed_jobs"] is True
 
 
+@pytest.mark.slow
 def test_the_authority_s_key_is_in_no_kit(made):
     _, kits = made
     key = (kits / "authority" / "rootCA.key").read_bytes()
@@ -115,6 +119,7 @@ def test_certificates_say_who_is_what(made):
     assert name_in(person, "1.2.840.113549.1.9.2") == ROLE
 
 
+@pytest.mark.slow
 def test_a_silo_joins_later_and_the_others_stay(made):
     from unpooled.federation.nvflare.provisioning import provision
 

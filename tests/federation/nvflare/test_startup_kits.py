@@ -1,4 +1,5 @@
 import contextlib
+import io
 import json
 import os
 import shutil
@@ -204,6 +205,7 @@ def test_a_proxy_that_refuses_is_named(kits, monkeypatch):
             check_connection(kits[0] / "silos" / "va")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("address", ["https://u:hidden@proxy:1", "u:hidden@proxy:1"])
 def test_an_address_that_is_no_proxy_s_is_not_repeated(kits, monkeypatch, address):
     monkeypatch.setenv("https_proxy", address)
@@ -214,6 +216,7 @@ def test_an_address_that_is_no_proxy_s_is_not_repeated(kits, monkeypatch, addres
     assert "hidden" not in str(said.value)
 
 
+@pytest.mark.slow
 def test_a_proxy_that_is_not_used_is_mentioned(kits, tmp_path, monkeypatch):
     monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
     with socket.create_server(("localhost", 0)) as closed:
@@ -244,11 +247,13 @@ def test_health_is_that_the_process_runs_and_the_server_answers(kits, tmp_path):
             check_health(server)
 
 
+@pytest.mark.slow
 def test_another_federation_s_silo_notices(kits):
     with pytest.raises(StudyError, match="not as this federation's server"):
         check_connection(kits[1] / "silos" / "va")
 
 
+@pytest.mark.slow
 def test_a_certificate_that_the_server_does_not_know_is_noticed(kits, tmp_path):
     kit = tmp_path / "va"
     for name in ("client.crt", "client.key"):
@@ -371,6 +376,38 @@ def test_a_coordinator_s_key_that_cannot_be_read_is_named(coordinator, monkeypat
         pass
 
 
+@pytest.mark.parametrize(
+    ("wrong", "attempts"),
+    [
+        ("failed to challenge server: timeout: ", 3),
+        ("failed to challenge server: unauthenticated: ", 1),
+    ],
+)
+def test_a_busy_server_is_asked_again(coordinator, monkeypatch, wrong, attempts):
+    errors = pytest.importorskip("nvflare.apis.fl_exception", reason="nvflare absent")
+    made = []
+
+    def busy(*arguments, **options):
+        made.append(arguments)
+        if len(made) < 3:
+            raise errors.FLCommunicationError(wrong)
+        return io.BytesIO()  # which can be closed, and nothing else is asked of it
+
+    monkeypatch.setattr("nvflare.fuel.flare_api.flare_api.new_secure_session", busy)
+    monkeypatch.setattr(
+        "unpooled.federation.nvflare.submission.check_reachable", lambda kit: None
+    )
+
+    answered = contextlib.nullcontext()
+    if attempts == 1:
+        answered = pytest.raises(AggregationError, match="does not answer")
+    with answered, submission(coordinator):
+        pass
+
+    assert len(made) == attempts
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [

@@ -110,6 +110,7 @@ def test_the_plan_is_the_ledger_line_by_line(model, secure_sum):
     assert sorted(plan.parties) == ["a", "b", "c"]
 
 
+@pytest.mark.slow
 def test_the_plan_of_the_heart_study_is_its_ledger():
     federation = up.simulate(heart_disease.load(), label="num", study="heart")
     pipeline = make_pipeline(up.SimpleImputer(), up.StandardScaler(), up.PCA(5))
@@ -211,6 +212,7 @@ def with_one(what):
     return tables
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     ("model", "what"),
     [
@@ -238,6 +240,7 @@ def with_one_flag():
     return tables
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", [(), (up.StandardScaler(),)], ids=repr)
 def test_a_plan_of_folds_costs_one_refusal(before):
     """Each fold would be another one, and the silo then answer nothing for 30 days."""
@@ -253,6 +256,7 @@ def test_a_plan_of_folds_costs_one_refusal(before):
     up.PCA(2).fit(here.select(["x0", "x1", "x2"]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("between", "rule"),
     [

@@ -31,6 +31,7 @@ def of_three(federation: up.Federation) -> None:
     )
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     ("new", "expected"),
     [
@@ -68,6 +69,7 @@ def test_plans_alone_bind_nobody(here):
     up.PCA(2).fit(here.federation)
 
 
+@pytest.mark.slow
 def test_splits_differ_in_whole_blocks_and_are_planned_whatever_came_before(here):
     split = here.federation.train_test_split
     sizes = (0.65, 0.7, 0.75)

@@ -204,6 +204,7 @@ def test_imputed_columns_have_all_rows(hospitals, pool):
     assert_allclose(ours.correlation_, pool.fillna(pool.mean()).corr(), atol=ATOL)
 
 
+@pytest.mark.slow
 def test_scaled_columns_are_complete_where_their_sources_are(hospitals, complete):
     view = up.simulate(hospitals, policy=OPEN).select(NAMES)
     scaled = up.StandardScaler().fit_transform(view)

@@ -64,6 +64,7 @@ def assert_is_the_pooled_one(ours, X):
         assert_allclose(ours.confidence_high_[i, j], interval.high, atol=ATOL)
 
 
+@pytest.mark.slow
 def test_is_scipys_and_what_the_row_partition_gives(model):
     X = made()
     assert_is_the_pooled_one(model, X)
@@ -84,6 +85,7 @@ def test_any_split(split, secure_sum):
     assert_is_the_pooled_one(ours, X)
 
 
+@pytest.mark.slow
 def test_releases_correlations_alone(federation, model):
     out = fields(federation.ledger, "step name shape visibility", direction="out")
     assert out == [("correlation.shared_columns", "correlations", (6, 6), "computed")]
@@ -100,6 +102,7 @@ def test_releases_correlations_alone(federation, model):
     assert planned.bytes == pytest.approx(spent.bytes_out, rel=0.2)
 
 
+@pytest.mark.slow
 def test_a_summary_has_the_tables_of_rows(model):
     tables = model.summary().tables
     assert {"pairs", "correlations", "variance_inflation"} <= set(tables)
@@ -133,6 +136,7 @@ def test_collinear_and_constant_columns():
 # --- What follows, and what does not -------------------------------------------------
 
 
+@pytest.mark.slow
 def test_correlations_next_to_a_gram_matrix_determine_every_column(model):
     """Which `PCA` opens of standardised columns: here every cell, but for signs."""
     X = made().to_numpy()
@@ -189,11 +193,12 @@ def test_columns_of_all_silos_count_against_the_rows(fits):
     assert refused(X, fits) == "max_feature_ratio"
 
 
+@pytest.mark.slow
 def test_silos_share_cells_of_people_only_where_they_allow_rows_to_be_seen():
     assert refused(made(), True, allow_row_level=False) == "allow_row_level"
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("gram_first", [True, False])
 def test_people_and_columns_are_not_both_answered(gram_first):
     """What the two together give is computed above."""

@@ -69,6 +69,7 @@ def model():
     return up.FAMD(3).fit(silos())
 
 
+@pytest.mark.slow
 def test_equal_to_prince(model, prince):
     twin = prince.FAMD(n_components=3, engine="scipy").fit(ROWS)
     assert_allclose(model.eigenvalues_, twin.eigenvalues_, atol=ATOL)
@@ -95,6 +96,7 @@ def test_cosines_of_all_components_add_up():
     assert_allclose(every.eigenvalues_.sum(), every.total_inertia_, atol=ATOL)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("sums", ["masked", "plain"])
 @pytest.mark.parametrize("cuts", [(3, 200), (1, 120), (60, 120, 180)])
 def test_any_split(model, cuts, sums):
@@ -102,6 +104,7 @@ def test_any_split(model, cuts, sums):
     assert_allclose(other.contributions_, model.contributions_, atol=ATOL)
 
 
+@pytest.mark.slow
 def test_a_view_of_scores_is_followed():
     here = silos(follow=True)
     model = up.FAMD(2).fit(here)
@@ -129,6 +132,7 @@ def test_missing_and_constant_numbers_are_refused():
         up.FAMD().fit(up.simulate(frames, categorical=CODED))
 
 
+@pytest.mark.slow
 def test_results_draw_numbers_in_a_circle_and_name_missing_cells():
     frames = {s: ROWS.iloc[i::3].copy() for i, s in enumerate("abc")}
     for frame in frames.values():

@@ -74,6 +74,7 @@ def same_up_to_signs(found, wanted, atol=ATOL):
     assert_allclose(found * np.sign(np.sum(found * wanted, axis=0)), wanted, atol=atol)
 
 
+@pytest.mark.slow
 def test_equal_to_prince(model, prince):
     twin = prince.MCA(n_components=3, engine="scipy").fit(ROWS)
     assert_allclose(model.eigenvalues_, twin.eigenvalues_, atol=ATOL)
@@ -91,6 +92,7 @@ def test_equal_to_prince(model, prince):
     assert_allclose(model.cos2_, cos2.loc[list(model.indicators_)], atol=ATOL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("correction", ["benzecri", "greenacre"])
 def test_corrections_are_those_of_prince(model, prince, correction):
     twin = prince.MCA(n_components=3, engine="scipy", correction=correction).fit(ROWS)
@@ -110,6 +112,7 @@ def test_categories_are_barycentres_of_their_rows(model):
     assert_allclose(scores.var(axis=0), model.eigenvalues_, atol=ATOL)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("sums", ["masked", "plain"])
 @pytest.mark.parametrize("split", SPLITS)
 def test_any_split(model, split, sums):
@@ -117,6 +120,7 @@ def test_any_split(model, split, sums):
     assert_allclose(other.category_coordinates_, model.category_coordinates_, atol=ATOL)
 
 
+@pytest.mark.slow
 def test_a_view_of_scores_is_followed():
     here = silos("balanced", follow=True)
     model = up.MCA(2).fit(here)
@@ -126,6 +130,7 @@ def test_a_view_of_scores_is_followed():
     assert_allclose(variance, model.eigenvalues_, atol=ATOL)
 
 
+@pytest.mark.slow
 def test_missing_cells_are_a_category_or_refused():
     frames = {f"s{i}": ROWS.iloc[i::3].copy() for i in range(3)}
     frames["s0"].iloc[:8, 0] = None
@@ -148,6 +153,7 @@ def test_released_are_counts_of_pairs():
     ]
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     ("how", "message"),
     [

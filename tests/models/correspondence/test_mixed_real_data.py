@@ -76,6 +76,7 @@ def with_missing(texts):
     return texts.where(texts.notna(), "nan")
 
 
+@pytest.mark.slow
 def test_quantiles_and_scalers(mixed):
     federation, pool, _, numbers, _ = mixed
     view, X = federation.select(numbers), pool[numbers].to_numpy()
@@ -90,6 +91,7 @@ def test_quantiles_and_scalers(mixed):
     assert_allclose(ranks.transform(X), twin.transform(X), atol=1e-9)
 
 
+@pytest.mark.slow
 def test_encoders(mixed):
     federation, pool, _, _, texts = mixed
     # Two cells of restecg are missing: too few for a column, unlike in scikit-learn.
@@ -106,6 +108,7 @@ def test_encoders(mixed):
     assert_allclose(ours.transform(rows), twin.transform(rows), atol=0)
 
 
+@pytest.mark.slow
 def test_components(mixed, prince):
     federation, pool, _, numbers, texts = mixed
     rows = with_missing(pool[texts])
@@ -121,6 +124,7 @@ def test_components(mixed, prince):
     assert_allclose(ours.eigenvalues_, twin.eigenvalues_, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_table_by_class(mixed):
     federation, pool, y, numbers, texts = mixed
     rows_of = [pool[y == name] for name in sorted(set(y))]

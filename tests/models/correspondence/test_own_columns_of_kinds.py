@@ -68,6 +68,7 @@ def assert_same(ours, theirs, names, order):
     return place
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("follow", [False, True])
 def test_famd_is_that_of_rows(follow, prince):
     federation = by_columns(follow=follow)
@@ -89,6 +90,7 @@ def test_famd_is_that_of_rows(follow, prince):
     assert_allclose(ours.eigenvalues_, twin.eigenvalues_, atol=ATOL)
 
 
+@pytest.mark.slow
 def test_mca_is_that_of_rows(prince):
     federation = by_columns(CODED)
     ours, theirs = up.MCA(3).fit(federation), up.MCA(3).fit(by_rows(CODED))
@@ -105,6 +107,7 @@ def test_mca_is_that_of_rows(prince):
     assert_allclose(ours.eigenvalues_, twin.eigenvalues_, atol=ATOL)
 
 
+@pytest.mark.slow
 def test_new_people_have_coordinates(prince):
     ours = up.FAMD(2).fit(by_columns())
     theirs = up.FAMD(2).fit(by_rows())
@@ -115,6 +118,7 @@ def test_new_people_have_coordinates(prince):
     assert_allclose(found * sign, wanted, atol=ATOL)
 
 
+@pytest.mark.slow
 def test_released_is_how_many_columns_there_are_and_a_gram_matrix():
     federation = by_columns(policy=RULES)
     model = up.FAMD(2).fit(federation)
@@ -132,6 +136,7 @@ def test_released_is_how_many_columns_there_are_and_a_gram_matrix():
         up.FAMD(2).fit(by_columns(policy={"allow_disclosed": True}))
 
 
+@pytest.mark.slow
 def test_what_does_not_go_is_named():
     with pytest.raises(DataError, match="FAMD takes both kinds"):
         up.MCA().fit(by_columns())
@@ -145,6 +150,7 @@ def test_what_does_not_go_is_named():
         up.FAMD().fit(by_columns(rows=ROWS.assign(age=np.nan)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("disclose", [False, True])
 def test_from_a_study_file_to_each_silos_own_results(disclose, tmp_path):
     text = '[study]\nname = "mixed"\npartition = "columns"\naligned = true\n'

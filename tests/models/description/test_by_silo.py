@@ -33,7 +33,7 @@ def described(federation, **options):
 # --- Equal to pandas of each silo ---------------------------------------------------
 
 
-@pytest.mark.thinned("True-masked")
+@pytest.mark.slow
 @pytest.mark.parametrize(("follow", "secure_sum"), WAYS)
 def test_is_what_pandas_finds_in_each_silo(follow, secure_sum):
     federation, tables = silos(made(), follow=follow, secure_sum=secure_sum)
@@ -59,7 +59,7 @@ def test_is_what_pandas_finds_in_each_silo(follow, secure_sum):
     )
 
 
-@pytest.mark.thinned("False-plain")
+@pytest.mark.slow
 @pytest.mark.parametrize(("follow", "secure_sum"), WAYS)
 def test_quartiles_are_those_of_each_silo(follow, secure_sum):
     federation, tables = silos(made(), follow=follow, secure_sum=secure_sum)
@@ -116,6 +116,7 @@ def test_a_silo_judges_the_limit_of_its_own_quartiles():
         federation.keep(by_silo.own_quartiles, units=np.zeros(2), least=1)
 
 
+@pytest.mark.slow
 def test_what_leaves_for_quartiles():
     federation, _ = silos(made()[["age", "stage", "kind"]], categorical=[])
     model = up.Describe(categorical=CODED, per_silo=True)
@@ -135,6 +136,7 @@ def test_what_leaves_for_quartiles():
         ]
 
 
+@pytest.mark.slow
 def test_quartiles_are_withheld_where_means_are():
     frame = made()[[*NUMBERS, "kind"]]
     frame["chol"] = frame["chol"].fillna(1e5)
@@ -150,7 +152,7 @@ def test_quartiles_are_withheld_where_means_are():
     assert (np.isnan(found.silo_quartile_errors_) == hidden).all()
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_values", "shown"), [(7, False), (8, False), (9, True)])
 def test_quartiles_of_few_values_are_withheld_where_one_is_rare(n_values, shown):
     frame = made()[[*NUMBERS, "kind"]]
@@ -164,6 +166,7 @@ def test_quartiles_of_few_values_are_withheld_where_one_is_rare(n_values, shown)
     assert known.tolist() == [True, shown, True, True]
 
 
+@pytest.mark.slow
 def test_forms():
     federation, tables = silos(made())
     found = described(federation)
@@ -179,6 +182,7 @@ def test_forms():
     assert "s3" not in found.to_markdown()
 
 
+@pytest.mark.slow
 def test_what_leaves():
     federation, _ = silos(made()[["age", "stage", "kind"]], categorical=[])
     planned = up.plan(up.Describe(categorical=CODED, quartiles=False, per_silo=True),
@@ -198,6 +202,7 @@ def test_what_leaves():
         assert own[:5] == [("describe.own_table", n, "disclosed") for n in names]
 
 
+@pytest.mark.slow
 def test_a_silo_s_table_is_shown_where_every_silo_allows_it():
     federation, _ = silos(made(), policy=None)
     with pytest.raises(ReleaseRefusedError, match="allow_disclosed"):
@@ -208,6 +213,7 @@ def test_a_silo_s_table_is_shown_where_every_silo_allows_it():
         described(silos(made())[0], min_rows_per_class=4)
 
 
+@pytest.mark.slow
 def test_a_silo_of_few_rows_refuses():
     tables = {f"s{i}": np.arange(float(n))[:, None] for i, n in enumerate([4, 40, 50])}
     federation = up.simulate(tables, policy={**OPEN, "min_rows": 1})
@@ -230,6 +236,7 @@ categorical = ["sex"]
 """
 
 
+@pytest.mark.slow
 def test_a_study_has_it_in_report_and_files(tmp_path):
     text = STUDY
     for name, table in heart_disease.load().items():
@@ -246,7 +253,7 @@ def test_a_study_has_it_in_report_and_files(tmp_path):
 # --- What is withheld ---------------------------------------------------------------
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("values", "nowhere"),
     [
@@ -280,7 +287,7 @@ def test_a_mean_is_withheld_where_it_gives_a_small_count(values, nowhere):
     assert found.silo_size_.tolist() == [100, 110, 120, 130, 140]
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_no_mean_that_is_shown_has_a_small_count(seed):
     """Of two or three whole numbers; nor has what is left of all silos."""
@@ -308,6 +315,7 @@ def test_no_mean_that_is_shown_has_a_small_count(seed):
                 assert not ((others > 0) & (others < 5)).any()
 
 
+@pytest.mark.slow
 def test_on_heart_disease():
     federation = up.simulate(heart_disease.load(), label="num", policy=OPEN)
     found = described(federation.select(["thalach", "slope", "sex"]),
@@ -493,6 +501,7 @@ def test_no_small_count_follows_from_what_is_printed(m, small):
     assert n_shown or small > 0.2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("m", [3, 5, 6])
 def test_nor_where_the_classes_are_the_silos(m):
     """A label that names the silo: its table and theirs are of the same groups."""

@@ -34,6 +34,7 @@ def described(federation, **options):
 # --- Equal to pandas and SciPy of each silo -----------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("follow", "secure_sum"), WAYS)
 def test_is_what_pandas_finds_in_each_class_of_each_silo(follow, secure_sum):
     federation, tables = silos(made(), follow=follow, secure_sum=secure_sum)
@@ -80,6 +81,7 @@ def test_is_what_pandas_finds_in_each_class_of_each_silo(follow, secure_sum):
     )
 
 
+@pytest.mark.slow
 def test_classes_that_a_silo_lacks_are_no_part_of_its_tests():
     frame = made()
     frame.loc[:149, "kind"] = np.where(np.arange(150) % 2, "ill", "well")
@@ -95,6 +97,7 @@ def test_classes_that_a_silo_lacks_are_no_part_of_its_tests():
     assert np.isfinite(found.silo_smd_[0, 0, age])
 
 
+@pytest.mark.slow
 def test_forms():
     federation, tables = silos(made())
     found = described(federation)
@@ -111,6 +114,7 @@ def test_forms():
     assert "s1" not in found.to_markdown()
 
 
+@pytest.mark.slow
 def test_what_leaves():
     federation, _ = silos(made()[["age", "stage", "kind"]], categorical=[])
     model = up.Describe(categorical=["stage"], quartiles=False, per_silo="classes")
@@ -150,6 +154,7 @@ def two_classes():
     return {n: x.assign(num=(x.num > 0).astype(int)) for n, x in tables.items()}
 
 
+@pytest.mark.slow
 def test_a_study_has_it_in_report_and_files(tmp_path):
     text, tables = STUDY, two_classes()
     for name, table in tables.items():
@@ -168,6 +173,7 @@ def test_a_study_has_it_in_report_and_files(tmp_path):
 # --- Refusals -----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_silo_must_allow_it():
     federation, _ = silos(made(), policy=None)
     with pytest.raises(ReleaseRefusedError, match="allow_disclosed"):
@@ -179,7 +185,7 @@ def test_every_silo_must_allow_it():
         described(federation)
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("first", [True, "classes"])
 def test_a_silo_describes_its_rows_as_a_whole_or_by_class(first):
     """Whatever the columns are: with both, three margins of each would be known."""
@@ -205,6 +211,7 @@ def test_a_silo_describes_its_rows_by_one_label():
     assert not setting("all rows", "kind").conflicts(setting("all rows", None))
 
 
+@pytest.mark.slow
 def test_nothing_is_shown_where_a_silo_has_few_rows_of_a_class():
     frame = made()
     few = frame.kind.iloc[:150] == "worse"
@@ -232,7 +239,7 @@ def thirds(x):
     return np.arange(len(x)) % 3 + 0.5
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("column", "shown"),
     [

@@ -55,6 +55,7 @@ def found(rows):
     return federation, up.describe(federation, "kind", categorical=CATEGORIES)
 
 
+@pytest.mark.slow
 def test_moments_and_counts_are_those_of_pandas(rows, found):
     model = found[1]
     assert model.groups_ == ["0", "1", "all"]
@@ -93,6 +94,7 @@ def test_tests_are_scipys(rows, found):
         assert model.tests_[j] == "chi-squared"
 
 
+@pytest.mark.slow
 def test_is_what_tableone_prints(rows, found):
     """Its table of the pooled rows, to the digits that it prints."""
     with warnings.catch_warnings():
@@ -141,6 +143,7 @@ def test_quartiles_lie_within_their_brackets(rows, found):
     assert np.isnan(model.quartiles_[:, :, 3:]).all()
 
 
+@pytest.mark.slow
 def test_more_classes_are_compared_by_analysis_of_variance(rows):
     three = rows.assign(kind=np.arange(300) % 3)
     model = up.describe(silos(three), categorical=CATEGORIES, quartiles=False)
@@ -151,6 +154,7 @@ def test_more_classes_are_compared_by_analysis_of_variance(rows):
     assert "quartiles_" not in vars(model)
 
 
+@pytest.mark.slow
 def test_without_a_label_there_is_one_group(rows):
     federation = silos(rows.drop(columns="kind"), label=None)
     model = up.describe(federation, categorical=["sex"], decimals={"age": 0})
@@ -160,6 +164,7 @@ def test_without_a_label_there_is_one_group(rows):
     assert "p-value" not in str(model.summary())
 
 
+@pytest.mark.slow
 def test_text_is_counted_by_the_numbers_of_its_names(rows):
     names = np.array(["ward", "hall", "icu"])
     frame = rows[["age", "kind"]].assign(site=names[np.arange(300) % 3])
@@ -181,6 +186,7 @@ def test_text_is_counted_by_the_numbers_of_its_names(rows):
     }
 
 
+@pytest.mark.slow
 def test_heart_disease_over_four_silos():
     federation = up.simulate(heart_disease.load(), label="num")
     model = up.describe(federation, categorical=["sex", "cp", "slope"])
@@ -200,6 +206,7 @@ def test_heart_disease_over_four_silos():
     assert "SMD is the standardised mean difference" in shown.note
 
 
+@pytest.mark.slow
 def test_a_table_without_dashes_does_not_explain_them():
     rows = {name: np.arange(40.0)[:, None] for name in "abc"}
     (exhibit,) = up.describe(up.simulate(rows)).summary().exhibits
@@ -280,6 +287,7 @@ def test_what_leaves_is_the_table(found):
     ]
 
 
+@pytest.mark.slow
 def test_rounds_of_sixty_columns():
     rng = np.random.default_rng(1)
     X = rng.standard_normal((400, 60))
@@ -293,6 +301,7 @@ def test_rounds_of_sixty_columns():
     assert up.plan(up.Describe(categorical=categorical), federation).rounds <= 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("quartiles", "most"), [(False, 8), (True, 20)])
 def test_rounds_of_sixty_columns_of_which_twenty_are_text(quartiles, most):
     """Names are agreed on first, and a plan cannot know how many there are."""
@@ -309,11 +318,13 @@ def test_rounds_of_sixty_columns_of_which_twenty_are_text(quartiles, most):
     assert len({line.round for line in federation.ledger}) <= most
 
 
+@pytest.mark.slow
 def test_silos_follow(rows, found):
     model = up.describe(silos(rows, follow=True), categorical=CATEGORIES)
     assert model.to_frame().equals(found[1].to_frame())
 
 
+@pytest.mark.slow
 def test_mistakes_are_named(rows):
     with pytest.raises(DataError, match="which are no columns"):
         up.describe(silos(rows), categorical=["heart"])
@@ -365,7 +376,7 @@ def test_conventions(check):
     check()
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("values", [(0.0, 1.0), (1.0, 2.0), (-1.0, 1.0), (0.0, 10.0)])
 def test_a_mean_of_two_values_does_not_tell_a_small_count(values):
     """Three of the second class have the larger value: n times the mean said so."""
@@ -391,6 +402,7 @@ def test_a_mean_of_two_values_does_not_tell_a_small_count(values):
     assert_allclose(found.mean_[:2, 1], wanted, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_mean_of_two_frequent_values_is_shown():
     flag = np.tile([0.0, 1.0, 1.0], 100)
     frame = pd.DataFrame({"flag": flag, "kind": np.repeat([0, 1], 150)})
@@ -400,6 +412,7 @@ def test_a_mean_of_two_frequent_values_is_shown():
     assert_allclose(found.mean_[:, 0], 2 / 3, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_mean_over_few_values_is_withheld():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"few": np.nan, "many": rng.normal(size=90)}, index=range(90))
@@ -431,6 +444,7 @@ def of_text(n_rows=420):
 TEXTS = ["site", "smoking", "blood"]
 
 
+@pytest.mark.slow
 def test_text_is_counted_by_its_names():
     """Also where a silo lacks a name, and beside codes of categories."""
     frame = of_text().sort_values(["site", "kind"], ignore_index=True)
@@ -461,7 +475,7 @@ def test_text_is_counted_by_its_names():
     assert "stage = 4, n (%)" in printed
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("n_names", [3, 20, 64])
 def test_as_many_names_as_are_described(n_names):
     rng = np.random.default_rng(n_names)
@@ -485,6 +499,7 @@ def test_more_names_than_are_described_are_refused():
         up.describe(silos(more, label=None, categorical=["name"]), quartiles=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("per_silo", [True, "classes"])
 def test_two_hundred_names_silo_by_silo(per_silo):
     """Each silo has at least five rows of each name in each class."""
@@ -514,6 +529,7 @@ def test_two_hundred_names_silo_by_silo(per_silo):
         assert (found == wanted.to_numpy()).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("follow", [False, True])
 def test_two_hundred_names_by_class(follow):
     """One silo lacks half of them. Columns of few names and of codes stand beside."""
@@ -549,6 +565,7 @@ def test_two_hundred_names_by_class(follow):
         assert_allclose(found, wanted, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_names_that_few_have_are_not_told():
     """Two of "rare" in each of two silos: a name of four people is "other"."""
     frame = of_text()
@@ -577,6 +594,7 @@ def wards():
     return frame
 
 
+@pytest.mark.slow
 def test_small_classes_and_a_rare_disease_of_one_silo_are_described(wards):
     """Counts are judged over all silos, and no products of columns are formed."""
     federation = silos(wards, label="died", follow=True)
@@ -590,6 +608,7 @@ def test_small_classes_and_a_rare_disease_of_one_silo_are_described(wards):
         up.PCA(2).fit(silos(wards, label="died"))
 
 
+@pytest.mark.slow
 def test_the_budget_of_a_table_is_of_all_rows(wards):
     """Before, quartiles were refused: three times the smallest silo's rows are few."""
     parts = {"a": wards[:20], "b": wards[20:70], "c": wards[70:]}
@@ -599,6 +618,7 @@ def test_the_budget_of_a_table_is_of_all_rows(wards):
     assert len(up.describe(federation).quartiles_) == 3
 
 
+@pytest.mark.slow
 def test_columns_of_text_alone_and_a_plan():
     frame = of_text()[[*TEXTS, "kind"]]
     federation = silos(frame, categorical=TEXTS)

@@ -68,6 +68,7 @@ def test_what_is_for_rows_is_named(parts, options):
         up.Describe("a").fit(federation_of(parts))
 
 
+@pytest.mark.slow
 def test_columns_of_text_are_counted_for_the_silo_alone(parts, tmp_path):
     pain = np.where(np.arange(N) < 50, "none", "typical").astype(object)
     pain[:3], pain[-10:] = "odd", None
@@ -97,6 +98,7 @@ def test_columns_of_text_are_counted_for_the_silo_alone(parts, tmp_path):
             assert b"typical" not in path.read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", [None, "kind"])
 def test_names_beyond_64_have_a_line_each(tmp_path, by):
     n = 2400
@@ -130,6 +132,7 @@ def test_names_beyond_64_have_a_line_each(tmp_path, by):
         assert (table[["class_1", "class_2"]] == 6).all(axis=None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("disclosed", [False, True])
 def test_from_a_study_file_to_each_silos_own_table(parts, tmp_path, disclosed):
     text = '[study]\nname = "first"\npartition = "columns"\naligned = true\n'

@@ -59,6 +59,7 @@ def federation_of(joined, labelled=("lab",), **options):
     return up.simulate(parts, partition="columns", aligned=True, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("follow", [False, True])
 @pytest.mark.parametrize("labelled", [("lab",), ("lab", "tax"), tuple(OF)], ids=str)
 def test_the_table_is_that_of_the_joined_rows(joined, labelled, follow):
@@ -107,6 +108,7 @@ def test_the_table_is_that_of_the_joined_rows(joined, labelled, follow):
     assert not hasattr(model, "quartiles_")
 
 
+@pytest.mark.slow
 def test_tests_and_differences_are_scipys_and_tableones(joined):
     model = up.describe(federation_of(joined), "kind")
     groups = [joined[joined.kind == one] for one in "abc"]
@@ -137,6 +139,7 @@ def test_tests_and_differences_are_scipys_and_tableones(joined):
         assert abs(float(line["P-Value"]) - model.p_value_[j]) < 1e-6
 
 
+@pytest.mark.slow
 def test_who_learns_classes_must_be_allowed(joined):
     refused = {
         "allow_row_level": {"allow_disclosed": True},
@@ -150,6 +153,7 @@ def test_who_learns_classes_must_be_allowed(joined):
     assert up.describe(own, "kind").mean_.shape == (4, 6)
 
 
+@pytest.mark.slow
 def test_correlations_of_the_same_columns_are_answered_after_it(joined):
     """What was sent about people is the label, which is none of these columns."""
     parts = {name: joined[[name]] for name in ("age", "ulcer", "rare")}
@@ -198,6 +202,7 @@ def test_two_tables_that_withhold_different_counts_are_refused(joined):
     assert up.describe(federation, "kind").mean_.shape == (4, 6)
 
 
+@pytest.mark.slow
 def test_tables_by_two_labels_are_refused_in_silos_without_either(joined):
     """Their classes may differ in few people, whose counts would follow."""
     federation = federation_of(joined)
@@ -209,6 +214,7 @@ def test_tables_by_two_labels_are_refused_in_silos_without_either(joined):
         _ = later.mean_
 
 
+@pytest.mark.slow
 def test_a_study_writes_each_silos_own_table(joined, tmp_path):
     out, study = tmp_path / "run", tmp_path / "study.toml"
     text = '[study]\nname = "first"\npartition = "columns"\naligned = true\n'

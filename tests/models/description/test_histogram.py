@@ -32,6 +32,7 @@ def counts_of(column, edges):
     return np.histogram(inside, [-np.inf, *edges[1:-1], np.inf])[0]
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("cuts", [(130, 260), (1, 300)])
 @pytest.mark.parametrize("secure_sum", ["masked", "plain"])
 def test_equal_numpy_on_pooled_rows(rows, cuts, secure_sum):
@@ -48,6 +49,7 @@ def test_equal_numpy_on_pooled_rows(rows, cuts, secure_sum):
     assert_allclose(frame.groupby("column").share.sum(), 1.0)
 
 
+@pytest.mark.slow
 def test_edges_are_round_and_nobodys_cells(rows):
     found = up.Histogram(8, decimals={"x2": 0}).fit(silos(rows, follow=True))
     assert_allclose(np.diff(found.bin_edges_[0]), 1.0, rtol=1e-12)
@@ -77,6 +79,7 @@ def test_counts_of_few_people_and_those_that_give_them_back_are_withheld():
     assert veiled == {"inside", "missing"}
 
 
+@pytest.mark.slow
 def test_a_column_has_one_set_of_edges_whichever_model_asks(rows):
     federation = silos(rows[:, :2], follow=True)
     ranges = {"x0": [-3, 3], "x1": [50, 200]}
@@ -90,12 +93,14 @@ def test_a_column_has_one_set_of_edges_whichever_model_asks(rows):
     cut.set_params(ranges={"x0": [-3, 3]}).fit(federation.select(["x0"]))
 
 
+@pytest.mark.slow
 def test_a_silo_takes_no_lower_limit_than_its_own(rows):
     model = up.Histogram(5, min_rows_per_class=4)
     with pytest.raises(ReleaseRefusedError, match="min_rows_per_class"):
         model.fit(silos(rows))
 
 
+@pytest.mark.slow
 def test_mistakes_are_named(rows):
     for parameters, words in [
         ({"bins": 1}, "a whole number from 2 to 200"),
@@ -126,6 +131,7 @@ def test_round_edges_cover_with_few_bins(low, length, bins, unit):
     assert edges[-1] >= low + length - slack
 
 
+@pytest.mark.slow
 def test_a_constant_column_has_one_bin(rows):
     X = np.column_stack([rows[:, 0], np.full(400, 7.0)])
     found = up.Histogram(5).fit(silos(X))
@@ -134,6 +140,7 @@ def test_a_constant_column_has_one_bin(rows):
     plt.close("all")
 
 
+@pytest.mark.slow
 def test_displays_draw_counts_and_mark_what_is_withheld():
     column = np.repeat([0.5, 1.5, 2.5, 3.5], [200, 3, 40, 80])[:, None]
     found = up.Histogram(4, ranges={"x0": [0, 4]}).fit(silos(column, (100, 202)))
@@ -154,5 +161,6 @@ def test_displays_draw_counts_and_mark_what_is_withheld():
     plt.close("all")
 
 
+@pytest.mark.slow
 def test_checks():
     check_estimator(up.Histogram(4))

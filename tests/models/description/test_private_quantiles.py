@@ -87,7 +87,7 @@ def test_without_noise_they_are_the_pooled_quantiles(parts, monkeypatch):
     assert out == {"count": (), "parts": (P, 5460)}
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("secure_sum", ["masked", "plain"])
 def test_with_little_noise_they_are_near(secure_sum):
     X = made()
@@ -121,7 +121,7 @@ def test_consistent_counts_are_the_least_squares_estimate():
         assert_allclose(own, normal, atol=1e-10)
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_below", "q"), [(1, 0.001), (1365, 0.3), (2048, 0.5)])
 def test_the_variance_of_a_rank_is_that_of_least_squares(n_below, q):
     A = counting_matrix()
@@ -132,6 +132,7 @@ def test_the_variance_of_a_rank_is_that_of_least_squares(n_below, q):
     )
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("sd", [0.0, 20.0, 60.0])
 def test_intervals_cover_the_quantiles_of_the_population(sd):
     rng, N, repeats = np.random.default_rng(5), 1500, 60
@@ -231,6 +232,7 @@ def test_a_column_of_one_value_is_not_divided_by_noise(monkeypatch):
     assert scaler.scale_[2] == pytest.approx(WIDTH[2])
 
 
+@pytest.mark.slow
 def test_an_exact_scaler_before_private_quantiles_is_refused():
     federation = open_silos(made())
     view = RobustScaler().fit(federation).transform(federation)
@@ -253,6 +255,7 @@ def test_a_column_that_noise_hides_is_named():
         fit_again_and_again()
 
 
+@pytest.mark.slow
 def test_saves_loads_and_shows_its_intervals(tmp_path):
     model = Quantiles(SHARES, privacy=ONE).fit(open_silos(made()))
     loaded = load(save(model, tmp_path / "model.unpooled"))

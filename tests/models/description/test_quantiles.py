@@ -42,6 +42,7 @@ def found(rows):
     return federation, up.Quantiles(P).fit(federation)
 
 
+@pytest.mark.slow
 def test_every_quantile_lies_within_its_bracket(rows, found):
     wanted = np.nanquantile(rows, P, axis=0)
     errors = found[1].errors_
@@ -60,6 +61,7 @@ def test_brackets_have_enough_values(rows, found):
             assert ((x >= q - error) & (x <= q + error)).sum() >= 10
 
 
+@pytest.mark.slow
 def test_equals_numpy_where_order_statistics_are_allowed(federate, rows):
     ends, X = [0.0, 0.3, 1.0], rows[:, [0, 1, 4]]
     model = up.Quantiles(ends, min_rows=1).fit(federate(X))
@@ -67,6 +69,7 @@ def test_equals_numpy_where_order_statistics_are_allowed(federate, rows):
     assert not model.errors_.any()
 
 
+@pytest.mark.slow
 def test_decimals_end_the_search_at_values(rows):
     X = np.column_stack([np.repeat(np.arange(30.0), 20), np.repeat([0.1, 0.2], 300)])
     model = up.Quantiles(P, decimals=1).fit(silos(X))
@@ -82,6 +85,7 @@ def test_equal_values_are_found_without_decimals(rows):
     assert_array_equal(frame.to_numpy(), np.quantile(X, [0.2, 0.5, 0.9], axis=0))
 
 
+@pytest.mark.slow
 def test_nothing_is_said_of_few_values_beyond(rows):
     federation = silos(rows[:120], (40, 80))
     frame = up.quantiles(federation, [0.0, 0.05, 0.5, 1.0])
@@ -101,6 +105,7 @@ def test_only_quantiles_are_opened(found):
     assert len(federation.rounds) <= 14
 
 
+@pytest.mark.slow
 def test_a_round_more_for_no_column():
     rng = np.random.default_rng(0)
     federation = silos(rng.standard_normal((90, 50)), (30, 60))
@@ -108,11 +113,13 @@ def test_a_round_more_for_no_column():
     assert up.plan(up.Quantiles(comparison="mpc"), federation).rounds <= 120
 
 
+@pytest.mark.slow
 def test_silos_follow(rows, found):
     followed = up.quantiles(silos(rows, follow=True), P)
     assert_array_equal(followed.to_numpy(), found[1].quantiles_)
 
 
+@pytest.mark.slow
 def test_the_budget_counts_quantiles_alone(rows):
     # 2 x 5 numbers of some 400 cells are opened about a column, and no counts.
     policy = up.Policy(max_released_share=0.03)
@@ -134,6 +141,7 @@ def opened_by_a_search(X, probabilities, comparison):
     return np.array(list(accounts[0].values()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("probabilities", [(0.5,), P])
 def test_the_account_has_the_quantiles_and_their_brackets(rows, probabilities):
     found = opened_by_a_search(rows, probabilities, "summed")
@@ -165,6 +173,7 @@ def test_counts_are_opened_to_nobody_else(rows):
     assert not hasattr(model, "quantiles_")
 
 
+@pytest.mark.slow
 def test_a_silo_takes_no_lower_limit_than_its_own(rows):
     with pytest.raises(ReleaseRefusedError, match="allow_order_statistics"):
         up.quantiles(silos(rows), min_rows=9)
@@ -216,6 +225,7 @@ def test_a_part_of_few_values_is_joined_with_others(counts, groups):
         assert list(zip(*row, strict=True)) == groups
 
 
+@pytest.mark.slow
 def test_medians_of_columns_about_0_in_large_units_are_as_near_as_others():
     """About 0 the search has many candidates for few values: parts join across it."""
     rng = np.random.default_rng(2)

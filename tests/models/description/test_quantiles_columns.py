@@ -38,6 +38,7 @@ def whole(parts):
     return pd.concat(list(parts.values()), axis=1)
 
 
+@pytest.mark.slow
 def test_order_statistics_are_numpys(parts, whole):
     federation = federation_of(parts, policy=SORTED, follow=True)
     found = up.quantiles(federation, Q, min_rows=1)
@@ -46,6 +47,7 @@ def test_order_statistics_are_numpys(parts, whole):
     assert list(found.columns) == list("abcdef")
 
 
+@pytest.mark.slow
 def test_brackets_have_enough_values_as_on_rows(parts, whole):
     model = up.Quantiles(Q).fit(federation_of(parts, policy=SHOWS))
     theirs = whole.quantile(Q).to_numpy()
@@ -80,6 +82,7 @@ def test_the_fit_releases_nothing_and_reading_shows_quantiles_alone(parts):
     assert "interpolated" in str(model.summary())
 
 
+@pytest.mark.slow
 def test_silos_that_do_not_allow_it_show_nothing(parts):
     model = up.Quantiles().fit(federation_of(parts))
     with pytest.raises(ReleaseRefusedError, match="allow_disclosed"):
@@ -99,6 +102,7 @@ def test_nothing_is_shown_behind_a_silos_own_medians(parts):
         _ = model.quantiles_
 
 
+@pytest.mark.slow
 def test_decimals_and_what_is_for_rows(parts, whole):
     federation = federation_of(parts, policy=SHOWS)
     model = up.Quantiles([0.5], decimals=0).fit(federation.select(["e", "a", "f"]))
@@ -112,6 +116,7 @@ def test_decimals_and_what_is_for_rows(parts, whole):
         up.Quantiles(privacy=privacy).fit(federation)
 
 
+@pytest.mark.slow
 def test_from_a_study_file_to_each_silos_own_results(parts, whole, tmp_path):
     text = '[study]\nname = "own"\npartition = "columns"\naligned = true\n'
     text += "[policy]\nallow_order_statistics = true\n"

@@ -73,6 +73,7 @@ def test_equals_the_pooled_twin(federate, data):
     check(federate, data)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 @pytest.mark.parametrize("secure_sum", ["masked"], indirect=True)
 @pytest.mark.parametrize("split", ["sorted"], indirect=True)
@@ -101,6 +102,7 @@ def silos(X, y, m=3, label="class", **options):
     return simulate({f"silo{i}": frame[i::m] for i in range(m)}, label=label, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shrinkage", [None, "auto"])
 def test_two_classes_named_by_texts(shrinkage):
     X, y = sklearn.datasets.load_breast_cancer(return_X_y=True)
@@ -117,6 +119,7 @@ def test_two_classes_named_by_texts(shrinkage):
     assert ours.scalings_.shape == (10, 1)
 
 
+@pytest.mark.slow
 def test_nothing_is_printed_where_a_silo_lacks_a_class(data, capfd):
     rows = np.column_stack(data)
     silos = {"all": rows, "two": rows[rows[:, -1] < 2]}
@@ -128,6 +131,7 @@ def test_nothing_is_printed_where_a_silo_lacks_a_class(data, capfd):
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 def test_classes_are_ordered_as_numbers_and_keep_their_type(data):
     X, y = data
     numbers = LinearDiscriminantAnalysis().fit(
@@ -139,6 +143,7 @@ def test_classes_are_ordered_as_numbers_and_keep_their_type(data):
     assert halves.classes_.tolist() == [0.0, 0.5, 1.0]
 
 
+@pytest.mark.slow
 def test_forty_classes():
     rng = np.random.default_rng(0)
     names = np.array([f"diagnosis {k:02}" for k in range(40)])[np.arange(1200) % 40]
@@ -147,6 +152,7 @@ def test_forty_classes():
     assert_same(ours, pooled(X, names), rng.standard_normal((5, 4)))
 
 
+@pytest.mark.slow
 def test_given_classes_are_counted_in_place_of_collected(data):
     X, y = data
     known = silos(X, y)
@@ -157,6 +163,7 @@ def test_given_classes_are_counted_in_place_of_collected(data):
     assert max(line.round for line in known.ledger) == 4
 
 
+@pytest.mark.slow
 def test_releases_only_what_the_docstring_says(data):
     X, y = data
     federation = silos(X, y)
@@ -179,6 +186,7 @@ def test_releases_only_what_the_docstring_says(data):
     assert planned.refusals == ()
 
 
+@pytest.mark.slow
 def test_names_that_are_given_are_counted_over_all_silos(data):
     X, y = data
     federation = silos(X, y)
@@ -196,6 +204,7 @@ def test_names_that_are_given_are_counted_over_all_silos(data):
     assert planned.rounds == max(line.round for line in federation.ledger)
 
 
+@pytest.mark.slow
 def test_transform_of_a_federation_is_a_view(data):
     X, y = data
     federation = silos(X, y)
@@ -206,6 +215,7 @@ def test_transform_of_a_federation_is_a_view(data):
     assert_allclose(after, np.linalg.eigvalsh(np.cov(lda.transform(X).T))[::-1])
 
 
+@pytest.mark.slow
 def test_order_of_silos_and_splitting_one_change_nothing(data):
     X, y = data
     few, many = silos(X, y, m=3), silos(X, y, m=6, policy=Policy.open())
@@ -214,6 +224,7 @@ def test_order_of_silos_and_splitting_one_change_nothing(data):
     assert_close(ours.scalings_, theirs.scalings_)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("k", [None, 1])
 def test_to_sklearn_and_files(data, tmp_path, k):
     X, y = data
@@ -225,6 +236,7 @@ def test_to_sklearn_and_files(data, tmp_path, k):
         assert_allclose(twin.predict_proba(frame), ours.predict_proba(X), atol=1e-14)
 
 
+@pytest.mark.slow
 def test_unnormalised_priors_are_normalised_with_a_warning(data):
     X, y = data
     with pytest.warns(UserWarning, match="priors do not sum to 1"):
@@ -242,6 +254,7 @@ def refusal(X, y, label="class", wrong=DataError, policy=None, **options):
     return str(refused.value)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     ("options", "says"),
     [
@@ -272,6 +285,7 @@ def test_a_rare_class_is_refused_before_anything_leaves(data):
     assert own == []
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     "options", [{}, {"classes": [0, 1, 2]}, {"solver": "dgep-eigh"}]
 )
@@ -288,6 +302,7 @@ def test_sums_are_refused_where_a_class_is_rare_in_all_silos_together(data, opti
     assert refused.value.step != "discriminant.local_names"
 
 
+@pytest.mark.slow
 def test_a_class_that_is_rare_in_a_silo_only_is_no_hindrance(data):
     X, y = data
     # Each of the silos has two or three rows of the class 2, ten together.
@@ -298,6 +313,7 @@ def test_a_class_that_is_rare_in_a_silo_only_is_no_hindrance(data):
     assert_same(ours, pooled(X, y), NEW + X.mean(axis=0))
 
 
+@pytest.mark.slow
 def test_labels_must_be_there_and_classes_two(data):
     X, y = data
     texts = np.array(["a", "b", "c"], dtype=object)[y]
@@ -311,7 +327,7 @@ def test_labels_must_be_there_and_classes_two(data):
     assert "label_values" in refusal(X, np.arange(3600.0), policy=many)
 
 
-@pytest.mark.thinned("65")
+@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [65, 400])
 def test_a_silo_may_have_more_classes_than_the_first_tables_have_cells(n_classes):
     y = np.tile(np.arange(n_classes), 12)
@@ -332,6 +348,7 @@ def test_missing_values_are_named(data):
     assert "missing_values" in text
 
 
+@pytest.mark.slow
 def test_ill_posed_requests_are_refused_with_the_remedy():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((30, 40)), np.arange(30) % 2
@@ -343,6 +360,7 @@ def test_ill_posed_requests_are_refused_with_the_remedy():
     assert "collinear" in refusal(np.column_stack([X, X[:, 0]]), np.arange(60) % 2)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
 @pytest.mark.parametrize("p", [2, 4])
 def test_tests_of_means_equal_statsmodels(n_classes, p):

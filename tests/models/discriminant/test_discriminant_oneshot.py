@@ -12,6 +12,7 @@ from unpooled.errors import DataError
 __all__ = ["data"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ridge", [None, 1.5])
 def test_one_shot_is_the_published_algorithm(data, ridge):
     X, y = data
@@ -44,6 +45,7 @@ def test_one_shot_is_the_published_algorithm(data, ridge):
     assert_close(shown.scalings_, ours.scalings_, 1e-9)
 
 
+@pytest.mark.slow
 def test_one_shot_factors_of_more_columns_than_rows():
     rng = np.random.default_rng(0)
     y = np.arange(60) % 3
@@ -59,6 +61,7 @@ def test_one_shot_factors_of_more_columns_than_rows():
     assert_close(shown.scalings_, whole.scalings_, 1e-9)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("options", [{}, {"factors": True, "classes": [0, 1, 2]}])
 def test_diagnosis_names_error_and_bound(data, options):
     X, y = data
@@ -89,6 +92,7 @@ def test_diagnosis_names_error_and_bound(data, options):
     assert found.bound == (pytest.approx(bound) if wide > 0 else np.inf)
 
 
+@pytest.mark.slow
 def test_diagnosis_without_the_bound(data):
     model = LinearDiscriminantAnalysis(1, solver="dgep-power", random_state=0)
     model.fit(silos(*data), "class")

@@ -99,6 +99,7 @@ def test_scores_are_those_of_their_default_solver():
     assert_allclose(coef[0] + new @ coef[1:], decisions, rtol=RTOL, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_given_priors_weigh_the_centre_as_theirs_do():
     X, y = rows()
     model, y = fitted(X, y, priors=[0.2, 0.3, 0.5]), np.array([1, 2, 0])[y]
@@ -109,7 +110,7 @@ def test_given_priors_weigh_the_centre_as_theirs_do():
     assert_allclose(values(model, "class_means")[:, 0], theirs.xbar_, rtol=RTOL)
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"priors": [0.3, 0.7]}, {"shrinkage": 0.4}])
 def test_two_classes_have_densities_and_the_threshold_of_predictions(options):
     X, y = rows(c=2)
@@ -158,6 +159,7 @@ def test_a_threshold_of_equal_classes_is_0_and_not_a_rounding_error():
     assert ">patients / healthy people<" in drawn
 
 
+@pytest.mark.slow
 def test_people_are_drawn_where_their_scores_are():
     X, y = rows()
     model = fitted(X, y, scores="coordinator")
@@ -180,6 +182,7 @@ def test_ellipses_hold_two_thirds_of_normal_rows():
     assert_allclose(scipy.stats.chi2.cdf(squares, 2), 0.68, rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shrinkage", [0.9, "auto", None])
 def test_shares_that_do_not_add_up_are_explained(shrinkage):
     X, y = rows()

@@ -36,7 +36,7 @@ def test_more_columns_than_rows_equal_the_pooled_twin(options, shrinkage):
     assert max(int(np.prod(line.shape)) for line in sent) < 150**2
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("shrinkage", [0.3, "auto"])
 def test_a_plan_for_more_columns_than_rows(shrinkage):
     rng = np.random.default_rng(0)
@@ -57,6 +57,7 @@ def test_a_plan_for_more_columns_than_rows(shrinkage):
         plan(model, federation, "class", n_rows=1)
 
 
+@pytest.mark.slow
 def test_units_of_columns_do_not_matter_to_ledoit_and_wolf():
     rng = np.random.default_rng(1)
     y = np.arange(60) % 3

@@ -43,6 +43,7 @@ def test_all_people_of_small_silos_are_shown(data):
     assert not np.allclose(model.scores_[:50], model.transform(X[0::3]))
 
 
+@pytest.mark.slow
 def test_of_large_silos_some_are_drawn():
     rng = np.random.default_rng(0)
     y = np.arange(3 * 700) % 2
@@ -53,6 +54,7 @@ def test_of_large_silos_some_are_drawn():
     assert_array_equal(model.scores_, again.scores_)
 
 
+@pytest.mark.slow
 def test_more_columns_than_rows():
     rng = np.random.default_rng(0)
     y = np.arange(60) % 3
@@ -61,6 +63,7 @@ def test_more_columns_than_rows():
     assert model.scores_.shape == (60, 2)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     ("rules", "missing"),
     [
@@ -79,6 +82,7 @@ def test_policies_must_allow_it_twice_over(data, rules, missing):
     assert not hasattr(without, "scores_")
 
 
+@pytest.mark.slow
 def test_ledger_plan_and_files(data, tmp_path):
     federation = silos(*data, policy=Policy.open())
     asked = LinearDiscriminantAnalysis(scores="coordinator", classes=[0, 1, 2])

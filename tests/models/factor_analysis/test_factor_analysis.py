@@ -153,6 +153,7 @@ def test_heywood_cases_are_named():
     assert "Heywood cases: a." in " ".join(str(ours.summary()).split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("follow", [False, True])
 @pytest.mark.parametrize("k", [1, 2, 4])
 def test_nearly_collinear_columns(k, follow):

@@ -62,7 +62,7 @@ def kept(address):
     return KeptArrays(view, [store])
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BY_ROWS)
 def test_a_silo_writes_what_the_study_reads_of_its_rows(name, tmp_path):
     study, pipeline, source = fitted(name, tmp_path)
@@ -139,6 +139,7 @@ PIPELINES = {
 
 
 # A name that one row of a silo has is none that the study knows.
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Found unknown categories")
 @pytest.mark.parametrize("name", PIPELINES)
 @pytest.mark.parametrize("ending", [".csv", ".parquet"])
@@ -199,6 +200,7 @@ def test_a_silo_centres_by_the_means_that_it_kept(place, tmp_path):
         apply(model, open_source(new), tmp_path / "2.csv", partial(kept_of_fit, log))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", [".csv", ".parquet"])
 def test_a_model_that_predicts_writes_classes_and_probabilities(ending, tmp_path):
     """It had nothing to write: a classifier was of no use where it was sent to."""
@@ -232,6 +234,7 @@ def test_a_model_that_predicts_writes_classes_and_probabilities(ending, tmp_path
     )
 
 
+@pytest.mark.slow
 def test_a_regression_writes_predicted_numbers(tmp_path):
     cells = np.random.default_rng(2).normal(size=(90, 3))
     rows = pd.DataFrame(cells, columns=["a", "b", "c"])
@@ -252,6 +255,7 @@ def test_a_regression_writes_predicted_numbers(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.csv"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NO_SCORES)
 def test_a_model_without_scores_says_so(name, tmp_path):
     _, pipeline, source = fitted(name, tmp_path)
@@ -262,6 +266,7 @@ def test_a_model_without_scores_says_so(name, tmp_path):
     assert not (tmp_path / "out.csv").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BY_COLUMNS)
 def test_a_model_of_other_silos_columns_says_why_it_is_not_applied(name, tmp_path):
     _, pipeline, source = fitted(name, tmp_path)

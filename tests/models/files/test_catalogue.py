@@ -64,6 +64,7 @@ def test_every_estimator_has_a_case_over_a_consortium():
 
 
 # `test_endings.py` runs each estimator, these all their ways.
+@pytest.mark.slow
 @pytest.mark.parametrize("name", mostly_slow(CASES, "PCA", "KernelPCA-columns"))
 def test_every_case_runs_in_one_process(name, tmp_path):
     done = in_one_process(name, tmp_path)

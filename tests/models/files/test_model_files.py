@@ -57,6 +57,7 @@ def state(model):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     ["imputer", "constant", "scaler", "unscaled", "pca", "all components", "pipeline",
@@ -96,6 +97,7 @@ def test_a_model_that_is_not_fitted_comes_back_so(tmp_path):
     assert not [name for name in vars(back) if name.endswith("_")]
 
 
+@pytest.mark.slow
 def test_a_loaded_model_serves_a_federation(federation, saved):
     view = up.load(saved).transform(federation)
 

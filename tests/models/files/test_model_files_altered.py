@@ -112,6 +112,7 @@ def test_other_json_is_refused(tmp_path, text):
         up.load(path)
 
 
+@pytest.mark.slow
 def test_a_bomb_is_refused_before_it_is_unpacked(saved, tmp_path):
     members = content_of(saved) | {"big.npy": bytes(80_000_000)}
     path = packed(tmp_path / "m", members, zipfile.ZIP_DEFLATED)
@@ -128,6 +129,7 @@ def test_much_json_is_refused_before_it_is_read(tmp_path):
         up.load(path)
 
 
+@pytest.mark.slow
 def test_other_packings_are_refused(saved, tmp_path):
     path = rewritten(saved, tmp_path / "m", zipfile.ZIP_BZIP2)
 
@@ -191,6 +193,7 @@ json_values = st.recursive(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @SHARED
 @given(json_values, st.sampled_from(["PCA", "SimpleImputer", "Pipeline", "X"]))
 def test_any_record_never_raises_anything_else(tmp_path, value, name):

@@ -82,6 +82,7 @@ def root(B, ridge=0.0):
     return np.linalg.inv(scipy.linalg.sqrtm(B + ridge * np.eye(P)).real)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("ridge", [None, 0.5])
 def test_one_shot_is_the_published_algorithm(rows, ridge):
     M = sum(
@@ -110,6 +111,7 @@ def test_one_shot_takes_one_round_in_which_anything_leaves(rows):
     assert [x.name for x in planned.releases] == [x.name for x in federation.ledger]
 
 
+@pytest.mark.slow
 def test_diagnosis_names_error_and_bound(rows):
     federation = silos(rows, policy=Policy.open())
     ours = model(rows, k=1, solver="dgep-eigh").fit(federation)

@@ -107,6 +107,7 @@ def test_all_columns_at_once_equals_determinants(rows, secure_sum):
     assert model.wilks_["p_value"] < 1e-3
 
 
+@pytest.mark.slow
 def test_iris_has_the_values_of_r():
     """R 4: summary(manova(...), test=), and heplots::boxM, on iris by species."""
     X, y = load_iris(return_X_y=True)
@@ -123,6 +124,7 @@ def test_iris_has_the_values_of_r():
     assert model.box_m_["dof"] == [20.0]
 
 
+@pytest.mark.slow
 def test_angles_are_what_leaving_the_means_out_costs(rows):
     federation, parts = three(rows)
     model = heterogeneity(federation)
@@ -136,6 +138,7 @@ def test_angles_are_what_leaving_the_means_out_costs(rows):
     assert model.angles_[3] < 1e-6
 
 
+@pytest.mark.slow
 def test_releases_only_what_the_docstring_says(rows):
     for multivariate in (True, False):
         federation, _ = three(rows)
@@ -172,6 +175,7 @@ def test_releases_only_what_the_docstring_says(rows):
         assert planned.refusals == ()
 
 
+@pytest.mark.slow
 def test_without_matrices_columns_are_the_same(rows):
     whole, columns = (
         heterogeneity(three(rows)[0], multivariate=choice) for choice in (True, False)
@@ -182,6 +186,7 @@ def test_without_matrices_columns_are_the_same(rows):
     assert columns.table().num_rows == P
 
 
+@pytest.mark.slow
 def test_units_and_order_change_nothing(rows):
     federation, parts = three(rows)
     units = np.array([1e-6, 1.0, 1e6, -3.0])
@@ -192,7 +197,7 @@ def test_units_and_order_change_nothing(rows):
     assert_allclose(other.box_m_["statistic"], one.box_m_["statistic"], 1e-7)
 
 
-@pytest.mark.thinned("True")
+@pytest.mark.slow
 @pytest.mark.parametrize("follow", [False, True])
 def test_permutations_are_those_of_a_permutation_test(rows, follow):
     options = {"policy": {"allow_disclosed": True}, "random_state": 4}
@@ -219,6 +224,7 @@ def test_permutations_are_those_of_a_permutation_test(rows, follow):
     )
 
 
+@pytest.mark.slow
 def test_what_leaves_for_permutations(rows):
     federation, _ = three(rows, policy={"allow_disclosed": True})
     model = Heterogeneity(2, permutations=19)
@@ -290,6 +296,7 @@ def test_a_study_has_permutations_in_report_and_files(rows, tmp_path):
     assert "All columns at once, by permutations" in report
 
 
+@pytest.mark.slow
 def test_silos_alike_are_not_told_apart():
     X = np.random.default_rng(5).standard_normal((600, 3))
     model = heterogeneity(simulate({f"silo{i}": X[i::4] for i in range(4)}))
@@ -299,6 +306,7 @@ def test_silos_alike_are_not_told_apart():
     assert model.eta_squared_.max() < 0.02
 
 
+@pytest.mark.slow
 def test_constant_and_collinear_columns(rows):
     _, parts = three(rows)
     with_constant = [np.column_stack([part, np.ones(len(part))]) for part in parts]
@@ -315,6 +323,7 @@ def test_constant_and_collinear_columns(rows):
     assert model.wilks_["p_value"] < 1.0
 
 
+@pytest.mark.slow
 def test_table_figure_files_and_report(rows, tmp_path):
     frames = {
         name: pd.DataFrame(part, columns=["age", "chol", "thal", "a_b$c$"])

@@ -131,6 +131,7 @@ def test_phases_of_a_narrow_kernel_are_within_their_bound(rows):
     assert_close(ours.eigenvalues_, np.linalg.eigvalsh(scatter)[::-1][:2], RTOL)
 
 
+@pytest.mark.slow
 def test_the_cut_of_columns_changes_nothing(rows):
     how = {"approximation": "fourier", "n_landmarks": SIZE, "random_state": 7}
     for approximation in ("fourier", "nystroem"):
@@ -180,6 +181,7 @@ def test_plans_say_what_is_sent(rows):
     assert "all rows, by solving for them" in str(planned)
 
 
+@pytest.mark.slow
 def test_saved_models_of_rows_still_work(rows, new_rows, tmp_path):
     federation = up.simulate(up.partition_rows(rows, 3), policy=OPEN)
     how = {"approximation": "fourier", "n_landmarks": SIZE}
@@ -191,6 +193,7 @@ def test_saved_models_of_rows_still_work(rows, new_rows, tmp_path):
     assert_allclose(scaler.mean_, 0.0, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_transforms_of_rows_are_checked_against_the_fit(rows):
     policy = {"min_parties": 3}
     federation = up.simulate(up.partition_rows(rows, 3), policy=policy, follow=True)

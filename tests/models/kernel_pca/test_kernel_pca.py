@@ -86,6 +86,7 @@ def test_any_number_of_components(rows, kernel, k):
     assert_allclose(ours.eigenvalues_, theirs.eigenvalues_, RTOL, 1e-13 * most)
 
 
+@pytest.mark.slow
 def test_far_means_keep_their_digits_where_a_kernel_does_not_see_them(rows):
     for kernel in ("rbf", "linear"):
         near, far = (
@@ -96,6 +97,7 @@ def test_far_means_keep_their_digits_where_a_kernel_does_not_see_them(rows):
         assert_close(far.eigenvectors_, near.eigenvectors_, 1e-7)
 
 
+@pytest.mark.slow
 def test_standardised_in_the_silos(rows, new_rows):
     scaler = StandardScaler().fit(rows)
     theirs = pooled(scaler.transform(rows), 3, kernel="rbf")
@@ -185,6 +187,7 @@ def test_saved_and_loaded_it_still_transforms(rows, new_rows, tmp_path):
     assert_close(again.transform(federate(new_rows)), wanted, 1e-14)
 
 
+@pytest.mark.slow
 def test_a_later_fit_does_not_pass_for_an_earlier_one(rows, new_rows):
     federation = federate(rows)
     first = up.KernelPCA(2, scores="parties").fit(federation)
@@ -198,6 +201,7 @@ def test_a_later_fit_does_not_pass_for_an_earlier_one(rows, new_rows):
         second.transform(federate(new_rows))
 
 
+@pytest.mark.slow
 def test_refusal_limit(rows, new_rows):
     holes = rows.copy()
     holes[3, 4] = np.nan

@@ -64,6 +64,7 @@ def test_an_rbf_kernel_is_all_distances_and_with_some_rows_all_rows(rows):
     assert np.abs(placed(distances, rows[:P]) - rows).max() > 0.1
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     ("kernel", "inverse"),
     [
@@ -135,6 +136,7 @@ def test_as_many_phases_as_columns_are_the_rows_themselves(
     assert (np.abs(found - rows).max() < 1e-6) == everything
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("approximation", [None, "nystroem", "fourier"])
 def test_with_scores_for_the_parties_the_coordinator_opens_no_sum(
     rows, approximation, monkeypatch

@@ -45,7 +45,7 @@ def fitted(request):
     return model, test, *pooled_rows(test)
 
 
-@pytest.mark.thinned("skewed")
+@pytest.mark.slow
 def test_counts_equal_scikit_learns(fitted):
     model, test, X, y = fitted
     ours, theirs = model.predict(test), model.to_sklearn().predict(X)
@@ -75,7 +75,7 @@ def test_counts_equal_scikit_learns(fitted):
     )
 
 
-@pytest.mark.thinned("3")
+@pytest.mark.slow
 @pytest.mark.parametrize("classes", [2, 3])
 def test_precision_recall_and_their_mean_equal_scikit_learns(classes):
     names = np.array(["none", "mild", "severe"])[:classes]
@@ -115,6 +115,7 @@ def test_precision_recall_and_their_mean_equal_scikit_learns(classes):
     assert_allclose(found, sklearn.metrics.matthews_corrcoef(y, theirs), **CLOSE)
 
 
+@pytest.mark.slow
 def test_a_class_that_no_row_is_predicted_as_has_the_precision_that_is_named():
     frame = labelled(n=300, classes=3)
     model = up.LinearDiscriminantAnalysis().fit(federated(frame[frame.ill < 2]), "ill")
@@ -130,7 +131,7 @@ def test_a_class_that_no_row_is_predicted_as_has_the_precision_that_is_named():
         assert np.asarray(found)[2] == given
 
 
-@pytest.mark.thinned("skewed")
+@pytest.mark.slow
 def test_losses_and_curves_equal_scikit_learns(fitted):
     model, test, X, y = fitted
     ours, theirs = model.predict_proba(test), model.to_sklearn().predict_proba(X)
@@ -153,7 +154,7 @@ def test_losses_and_curves_equal_scikit_learns(fitted):
     assert score.error < 0.01
 
 
-@pytest.mark.thinned("skewed")
+@pytest.mark.slow
 def test_points_of_the_curve_are_points_of_the_rows(fitted):
     model, test, X, y = fitted
     twin = model.to_sklearn()
@@ -174,7 +175,7 @@ def test_points_of_the_curve_are_points_of_the_rows(fitted):
         assert fpr[-1] == tpr[-1] == 1.0
 
 
-@pytest.mark.thinned("skewed")
+@pytest.mark.slow
 def test_the_other_class_may_be_the_positive_one(fitted):
     model, test, X, y = fitted
     ours, theirs = model.predict_proba(test), model.to_sklearn().predict_proba(X)
@@ -194,6 +195,7 @@ def test_the_other_class_may_be_the_positive_one(fitted):
     )
 
 
+@pytest.mark.slow
 def test_several_classes_with_names_behind_a_pipeline():
     frame = labelled(classes=3).assign(
         ill=lambda table: np.array(["none", "mild", "severe"])[table["ill"]]
@@ -216,6 +218,7 @@ def test_several_classes_with_names_behind_a_pipeline():
         up.metrics.roc_auc_score("ill", pipeline.predict_proba(test))
 
 
+@pytest.mark.slow
 def test_rows_of_a_class_that_was_not_fitted_are_predicted_wrongly():
     frame = labelled(classes=3)
     known = frame[frame["ill"] < 2]
@@ -232,6 +235,7 @@ def test_rows_of_a_class_that_was_not_fitted_are_predicted_wrongly():
         up.metrics.log_loss("ill", model.predict_proba(federation))
 
 
+@pytest.mark.slow
 def test_what_is_released_is_what_is_said():
     federation = federated(labelled())
     model = up.LinearDiscriminantAnalysis().fit(federation, "ill")
@@ -263,6 +267,7 @@ def test_silos_judge_the_sizes_of_classes_before_they_count():
     assert "classification.local_confusion" not in {x.step for x in federation.ledger}
 
 
+@pytest.mark.slow
 def test_silos_judge_the_bins_before_they_add_probabilities():
     frame = labelled()
     model = up.LinearDiscriminantAnalysis().fit(federated(frame), "ill")
@@ -300,6 +305,7 @@ def test_what_is_no_prediction_is_refused_by_name():
         metrics.confusion_matrix("ill", model.predict(federation), normalize="rows")
 
 
+@pytest.mark.slow
 def test_silos_that_follow_make_the_metrics_too():
     frame = labelled()
     alone, at = (federated(frame, follow=follow) for follow in (False, True))
@@ -320,6 +326,7 @@ def test_silos_that_follow_make_the_metrics_too():
     assert measured(at) == measured(alone)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("metric", ["accuracy_score", "confusion_matrix"])
 def test_silos_that_follow_refuse_a_model_that_nobody_fitted(metric):
     federation = federated(labelled(), follow=True)

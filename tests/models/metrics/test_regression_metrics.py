@@ -31,7 +31,7 @@ def federated(**options):
     return up.simulate(tables(), **options)
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [up.PLSRegression(2), up.PLSCanonical(1), up.CCA(2)])
 def test_equal_scikit_learns_on_new_rows(model):
     federation = federated()
@@ -64,6 +64,7 @@ def test_equal_scikit_learns_on_new_rows(model):
     assert_allclose(model.score(X, Y), twin.score(X, Y), **CLOSE)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("k", [1, 3, None])
 def test_mean_log_likelihood_equals_scikit_learns(k):
     federation = federated()
@@ -83,6 +84,7 @@ def test_mean_log_likelihood_equals_scikit_learns(k):
     assert opened == [("count", ()), ("squares", ()), ("along", (k or 5,))]
 
 
+@pytest.mark.slow
 def test_silos_that_follow_score_too():
     def scores(federation):
         pls = up.PLSRegression(1).fit(federation, Y_NAMES)

@@ -16,7 +16,7 @@ def data():
     return three_kinds()
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("secure_sum", "owner"), [("plain", "a"), ("masked", "c"), ("masked", "d")]
 )
@@ -64,6 +64,7 @@ def test_converged_weights_are_those_of_shared_labels(data):
         assert_allclose(A @ model.coef_[party], theirs, atol=0.02)
 
 
+@pytest.mark.slow
 def test_masked_sums_change_nothing(data):
     X, y = data
     models = [
@@ -74,6 +75,7 @@ def test_masked_sums_change_nothing(data):
     assert_allclose(models[0].objective_, models[1].objective_, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_order_of_silos_does_not_matter(data):
     X, y = data
     turned = {k: X[k] for k in reversed(X)}
@@ -83,6 +85,7 @@ def test_the_order_of_silos_does_not_matter(data):
     assert_allclose(one.objective_, other.objective_, rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_new_rows_are_predicted_by_all_silos_and_by_each(data):
     X, y = data
     train, test = np.arange(0, 36, 2), np.arange(1, 36, 2)
@@ -103,6 +106,7 @@ def test_new_rows_are_predicted_by_all_silos_and_by_each(data):
         assert (told == own).all()
 
 
+@pytest.mark.slow
 def test_the_score_opens_no_row_to_the_coordinator(data):
     X, y = data
     federation = silos(X, y)
@@ -120,7 +124,7 @@ def test_the_score_opens_no_row_to_the_coordinator(data):
     ]
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("percent", "kept"), [(1, 1), (20, 1), (21, 2), (40, 2), (100, 5)]
 )

@@ -22,6 +22,7 @@ def data():
 # --- What is learnt ------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_coordinator_sees_noise_where_an_opened_consensus_tells_every_label(
     monkeypatch,
 ):
@@ -65,6 +66,7 @@ def test_the_coordinator_sees_noise_where_an_opened_consensus_tells_every_label(
         assert best < 1 / 3 + deviation(300, 6 * len(seen))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("follow", [False, True])
 def test_folds_are_judged_as_by_the_published_algorithm(data, follow):
     X, y = data
@@ -104,6 +106,7 @@ def test_folds_are_judged_by_what_silos_can_count(data, options, says):
         up.cross_validate(up.MMVFL(), silos(*data), "tree", **options)
 
 
+@pytest.mark.slow
 def test_ledger_of_a_fit_is_what_the_docstring_says(data):
     X, y = data
     federation = silos(X, y)
@@ -119,6 +122,7 @@ def test_ledger_of_a_fit_is_what_the_docstring_says(data):
     assert model.n_iter_ == 2
 
 
+@pytest.mark.slow
 def test_weights_are_told_only_where_every_silo_allows_it(data):
     X, y = data
     policy = {"allow_row_level": True, "min_rows_per_class": 1}
@@ -193,6 +197,7 @@ def test_parameters_out_of_range(data, how, message):
         up.MMVFL(**how).fit(silos(X, y), y="tree")
 
 
+@pytest.mark.slow
 def test_inputs_that_cannot_be(data):
     X, y = data
     federation = silos(X, y)
@@ -212,6 +217,7 @@ def test_inputs_that_cannot_be(data):
         model.predict(X["a"])
 
 
+@pytest.mark.slow
 def test_a_model_file_keeps_what_the_coordinator_has(data, tmp_path):
     X, y = data
     federation = silos(X, y)
@@ -225,6 +231,7 @@ def test_a_model_file_keeps_what_the_coordinator_has(data, tmp_path):
     assert again.select(10, federation).feature_names
 
 
+@pytest.mark.slow
 def test_calls_on_a_fitted_model_are_followed_with_classes_of_any_name():
     rng = np.random.default_rng(0)
     y = np.array(["ash", "elm", "oak"])[np.arange(60) % 3]

@@ -100,6 +100,7 @@ def heart(**options):
     return up.simulate(tables, random_state=0, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("follow", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("model", "label"),
@@ -214,7 +215,7 @@ def test_several_scores_of_a_pipeline_that_fills(follow):
     assert [type(model[-1]) for model in found["estimator"]] == [type(ours[-1])] * 5
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [("ja", "nein"), (0, 1), ("a", "b", "c")], ids=str)
 def test_scores_of_one_class_are_those_of_scikit_learn(names):
     """Of "ja" and "nein" the second is the one that nobody looks for."""
@@ -337,6 +338,7 @@ def two_views(n=(60, 90, 70)):
     return tables
 
 
+@pytest.mark.slow
 def test_a_regression_with_its_own_score():
     federation = up.simulate(two_views(), random_state=0)
     ours = up.PLSRegression(2).fit(federation, ["y", "z"])
@@ -358,6 +360,7 @@ def test_a_regression_with_its_own_score():
     assert found["fit_time"].shape == (5,)
 
 
+@pytest.mark.slow
 def test_the_likelihood_of_components():
     federation = up.simulate(two_views(), random_state=0)
 
@@ -371,6 +374,7 @@ def test_the_likelihood_of_components():
     assert_allclose(found["test_score"], expected["test_score"], rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_regression_of_published_data(shared_data):
     """Shares of students who graduate, from what else is known of colleges."""
     with np.load(shared_data / "college.npz", allow_pickle=False) as data:
@@ -397,6 +401,7 @@ def test_a_regression_of_published_data(shared_data):
     assert cost <= 3 * n_rounds(federation, before)
 
 
+@pytest.mark.slow
 def test_folds_are_those_of_the_federation():
     federation = up.simulate(two_views())
     model, names = up.PLSRegression(1), ["y", "z"]
@@ -416,6 +421,7 @@ def test_folds_are_those_of_the_federation():
     assert unshuffled["test_score"].tolist() == again
 
 
+@pytest.mark.slow
 def test_a_model_whose_rounds_go_alone_is_scored_all_the_same():
     """What each silo discloses shares no messages, nor do comparisons in secret."""
     policy = {"allow_disclosed": True}
@@ -428,6 +434,7 @@ def test_a_model_whose_rounds_go_alone_is_scored_all_the_same():
     assert found["test_score"].tolist() == scores
 
 
+@pytest.mark.slow
 def test_the_plan_is_what_is_opened():
     federation = up.simulate(two_views(), random_state=0)
     validation = CrossValidation(up.PLSRegression(2), cv=3)
@@ -441,6 +448,7 @@ def test_the_plan_is_what_is_opened():
     assert not planned.refusals
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["newton", "bfgs"])
 def test_a_plan_has_every_round_of_a_search_in_the_folds_too(solver):
     """Each is at other coefficients: none is answered by what was opened before."""
@@ -466,6 +474,7 @@ def test_a_plan_has_every_round_of_a_search_in_the_folds_too(solver):
     assert len(search) == 5 * len(fit) - 2
 
 
+@pytest.mark.slow
 def test_the_plan_says_how_many_rows_folds_of_several_classes_take():
     federation = up.simulate(two_views(), label="z", random_state=0)
     p, (two, three) = len(federation.columns), ([0, 1], [0, 1, 2])
@@ -493,6 +502,7 @@ FILLING = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILLING)
 def test_the_plan_says_that_cells_are_filled_within_the_folds(name):
     federation = up.simulate(two_views(), random_state=0)
@@ -575,6 +585,7 @@ def test_a_splitter_is_refused():
         up.cross_validate(up.PCA(2), federation, cv=StratifiedKFold(3))
 
 
+@pytest.mark.slow
 def test_a_refusal_of_one_fold_is_the_refusal_of_all():
     tables = two_views((60, 90, 70))
     policy = {"max_released_share": 0.05}
@@ -623,6 +634,7 @@ def test_five_folds_of_an_ordinary_table_pass_the_default_rules(sizes):
     assert_allclose(found["test_score"], expected["test_score"], **CLOSE)
 
 
+@pytest.mark.slow
 def test_folds_that_leave_out_few_rows_for_the_columns_are_refused():
     # A fold has 48 rows of three silos: at most 15 columns pass.
     tables = ordinary((80, 80, 80))
@@ -634,6 +646,7 @@ def test_folds_that_leave_out_few_rows_for_the_columns_are_refused():
     up.cross_validate(up.LinearDiscriminantAnalysis(), narrow)
 
 
+@pytest.mark.slow
 def test_a_second_model_is_judged_on_the_same_folds():
     """Under the policy of a new silo, whose few rows forbid folds that differ."""
     rng, tables = np.random.default_rng(0), {}

@@ -49,7 +49,7 @@ def pipelines():
     return ours, theirs
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("follow", [False, True])
 def test_results_equal_scikit_learns(follow):
     federation = federated(follow=follow)
@@ -101,6 +101,7 @@ def test_candidates_that_ask_alike_ask_once():
     assert not hasattr(search, "best_estimator_")
 
 
+@pytest.mark.slow
 def test_ties_go_to_the_first_and_several_scores_need_one_that_decides():
     federation = federated()
     ours, _ = pipelines()
@@ -197,7 +198,7 @@ def test_steps_are_parameters_too(follow):
     assert not hasattr(grid["scale"][1], "mean_"), "the grid's own object was fitted"
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("scoring", [None, "neg_log_loss", "balanced_accuracy"])
 def test_arrays_are_scored_as_the_federation_is(scoring):
     federation = federated()
@@ -209,6 +210,7 @@ def test_arrays_are_scored_as_the_federation_is(scoring):
     assert_allclose(search.score(X, y), search.score(federation, "kind"), **CLOSE)
 
 
+@pytest.mark.slow
 def test_likelihoods_of_arrays():
     federation = federated().select(list("abcd"))
     search = up.GridSearchCV(

@@ -82,7 +82,7 @@ def pooled_components(X, y):
     return sklearn.decomposition.PCA(2).fit(scaled).components_
 
 
-@pytest.mark.thinned("balanced-masked")
+@pytest.mark.slow
 @pytest.mark.parametrize("secure_sum", ["masked", "plain"])
 @pytest.mark.parametrize("split", ["balanced", "skewed", "one-row", "sorted"])
 def test_a_pipeline_has_the_errors_of_refits_on_pooled_rows(split, secure_sum):
@@ -178,6 +178,7 @@ def test_with_a_cross_validation_it_costs_at_most_twice_the_rounds_of_a_fit():
     assert_allclose(found.test_scores["score"], alone["test_score"], rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_it_opens_what_the_fits_open():
     federation = federated()
     before = len(federation.ledger)
@@ -220,6 +221,7 @@ def test_the_models_own_errors_stand_beside():
     assert "Own SE" in str(found)
 
 
+@pytest.mark.slow
 def test_rows_of_classes_have_their_names():
     model = up.LinearDiscriminantAnalysis()
     found = up.jackknife(model, federated(), "kind", n_blocks=3)
@@ -238,6 +240,7 @@ def test_rows_of_classes_have_their_names():
     assert [column.heading for column in heads] == ["Component", "Column"]
 
 
+@pytest.mark.slow
 def test_a_file_keeps_the_numbers():
     found = up.jackknife(up.PCA(2), federated(), n_blocks=3)
     # As where a component is not determined.
@@ -251,6 +254,7 @@ def test_a_file_keeps_the_numbers():
     assert np.isnan(again.of_fit["components_"]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "options", "message"),
     [
@@ -277,6 +281,7 @@ def test_a_model_without_numbers_has_no_jackknife():
         jackknife_of(up.OneHotEncoder(), [])
 
 
+@pytest.mark.slow
 def test_a_budget_of_numbers_holds_for_all_fits_together():
     federation = federated(policy=up.Policy(max_released_share=0.08))
     up.PCA(2).fit(federation)
@@ -286,6 +291,7 @@ def test_a_budget_of_numbers_holds_for_all_fits_together():
         up.jackknife(up.PCA(2), federation, n_blocks=5)
 
 
+@pytest.mark.slow
 def test_blocks_that_silos_do_not_share_are_refused_before_any_fit():
     """A fit without a block that no silo has is the fit of all rows: no error of it."""
     for call in (
@@ -298,6 +304,7 @@ def test_blocks_that_silos_do_not_share_are_refused_before_any_fit():
         assert not any("squares" in line.step for line in federation.ledger)
 
 
+@pytest.mark.slow
 def test_blocks_without_rows_have_no_error():
     """Silos that disclose their own share no number of blocks."""
     federation = federated(policy={"allow_disclosed": True})
@@ -322,6 +329,7 @@ def test_folds_that_are_unions_of_blocks_open_no_smaller_part():
         made(6)
 
 
+@pytest.mark.slow
 def test_blocks_with_few_rows_for_the_columns_are_refused():
     """Two fits differ in a block: a scatter of 15 rows by 6 columns could be solved."""
     X = np.random.default_rng(0).standard_normal((300, 6))

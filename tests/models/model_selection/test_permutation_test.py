@@ -40,7 +40,7 @@ def alone(rows):
     return up.simulate({"all": rows}, policy=policy, secure_sum="plain")
 
 
-@pytest.mark.thinned("balanced-masked")
+@pytest.mark.slow
 @pytest.mark.parametrize("secure_sum", ["masked", "plain"])
 @pytest.mark.parametrize("split", ["balanced", "skewed", "one-row", "six", "sorted"])
 def test_the_statistics_are_those_of_pooled_rows(split, secure_sum):
@@ -151,6 +151,7 @@ def test_differences_of_silos_are_those_of_manova(follow, secure_sum):
     assert found.n_samples_ == 220
 
 
+@pytest.mark.slow
 def test_the_p_value_is_that_of_all_rows_dealt_anew():
     """SciPy moves the rows themselves; the statistic is the share between silos."""
     B = 999
@@ -182,6 +183,7 @@ def pooled_mean(tables):
     return np.concatenate(list(tables.values())).mean()
 
 
+@pytest.mark.slow
 def test_groups_are_dealt_as_by_permutations_of_all_rows():
     sizes = np.array([12, 30, 18])
     deals = _dealt(sizes, 4000, np.random.default_rng(0))
@@ -196,6 +198,7 @@ def test_groups_are_dealt_as_by_permutations_of_all_rows():
     assert_allclose(deals.var(axis=0), moved.var(axis=0), rtol=5 * 0.0317)
 
 
+@pytest.mark.slow
 def test_what_leaves_for_differences_of_silos():
     federation, _ = apart()
     up.permutation_test(up.Heterogeneity(), federation)
@@ -225,6 +228,7 @@ def test_sizes_of_silos_are_a_disclosure_and_small_groups_are_refused():
     assert refused.value.rule == "min_rows"
 
 
+@pytest.mark.slow
 def test_the_coordinator_opens_three_numbers_whatever_the_permutations():
     """Under the policy of a new silo, where each silo runs the program too."""
     federation = federated(frame(), policy=up.Policy(), follow=True)
@@ -257,6 +261,7 @@ def test_the_coordinator_opens_three_numbers_whatever_the_permutations():
     assert frame_of["p_value"].tolist() == found.p_value_.tolist()
 
 
+@pytest.mark.slow
 def test_components_of_unassociated_columns_do_not_stand_out():
     rng = np.random.default_rng(6)
     common = rng.standard_normal((300, 1))

@@ -76,6 +76,7 @@ def test_more_components_than_rows_have_no_variance():
     assert_allclose(expected, [*broken_stick(8), 0.0], rtol=1e-14)
 
 
+@pytest.mark.slow
 def test_solvers_that_find_k_do_not_list_others(rows):
     for model in (up.PCA(2, svd_solver="krylov"), up.PCA(2, bits=32)):
         model.fit(silos(rows))
@@ -217,6 +218,7 @@ def test_many_columns_are_cut_on_pages_and_whole_in_files():
 # --- What is known -------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_with_privacy_noise_is_the_reference_and_correlations_are_not_told():
     X = np.random.default_rng(4).standard_normal((4000, 3)) * [3.0, 1.0, 1.0]
     privacy = up.GaussianPrivacy(epsilon=4.0, delta=1e-6, row_norm=12.0)

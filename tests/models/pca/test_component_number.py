@@ -32,6 +32,7 @@ def test_rules_equal_those_of_other_libraries(rows, m):
     assert pca.component_numbers_["kaiser"] == (values > 1.0).sum()
 
 
+@pytest.mark.slow
 def test_two_factors_are_found_by_parallel_analysis_and_partial_correlations(rows):
     for rule in ("parallel", "map"):
         assert PCA(rule, random_state=0).fit(open_silos(rows)).n_components_ == 2
@@ -66,6 +67,7 @@ def test_partial_correlations_are_averaged_as_velicer_does(rows):
     assert pca.component_numbers_["map"] == np.argmin(means)
 
 
+@pytest.mark.slow
 def test_nothing_more_leaves_than_for_a_number(rows):
     federation = open_silos(rows)
     by_rule, by_number = (plan(PCA(k), federation) for k in ("map", 2))

@@ -43,6 +43,7 @@ def assert_near(ours, theirs):
     assert_allclose(ours.mean_, theirs.mean_, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_is_the_pooled_twin_and_releases_components_and_variances(rows):
     federation = simulate(partition_rows(rows, 3), follow=True)
     expected = plan(secret(), federation)

@@ -52,6 +52,7 @@ def test_near_the_pooled_twin(federate, rows, bits, most):
     assert ratio.sum() <= 1 + 1e-12
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("bits", [8, 16, 32])
 @pytest.mark.parametrize("k", [None, 0.5, 5])
 def test_where_all_directions_fit_the_last_round_it_is_exact(rows, bits, k):
@@ -60,6 +61,7 @@ def test_where_all_directions_fit_the_last_round_it_is_exact(rows, bits, k):
     assert_same_pca(ours, pooled(narrow, k))
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("bits", [8, 16, 32])
 def test_bytes_fall_with_the_bits(rows, bits):
     here = silos(
@@ -125,6 +127,7 @@ def test_a_low_rank_release_counts_as_pairs_of_features(rows):
         PCA(K, rank=40).fit(simulate(partition_rows(rows, 3), policy=rules))
 
 
+@pytest.mark.slow
 def test_rows_are_transformed_in_the_silos(rows):
     federation = open_silos(rows)
     for model in (PCA(K, bits=16), PCA(K, rank=40)):

@@ -57,6 +57,7 @@ def test_equal_counts_of_pooled_rows(rows, split, secure_sum):
     assert pca.n_beyond_q_[-1] >= 1
 
 
+@pytest.mark.slow
 def test_limits_of_residuals_hold_for_normal_rows():
     """Of a sum of squared normal variables with these variances."""
     rng = np.random.default_rng(0)

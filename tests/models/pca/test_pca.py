@@ -57,6 +57,7 @@ def test_sparse_rows_are_transformed_as_the_pooled_twin_does(rows, new_rows, whi
         ours.transform(scipy.sparse.csr_array(np.ones((2, 7))))
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("n_components", [1, P, 0.01, 0.8, 0.999])
 def test_any_number_of_components(rows, n_components):
     assert_same_pca(PCA(n_components).fit(open_silos(rows)), pooled(rows, n_components))
@@ -134,6 +135,7 @@ def test_truncated_solution_equals_the_full_one():
     assert_same_pca(PCA(4).fit(open_silos(X)), pooled(X, 4))
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("follow", [False, True])
 def test_few_components_of_many_columns_equal_the_pooled_twins(follow, monkeypatch):
     """Found by block Krylov, as those of thousands of columns are."""
@@ -202,6 +204,7 @@ def test_names_of_the_columns_of_scores(rows):
     assert_array_equal(pca.get_feature_names_out(), ["pca0", "pca1", "pca2"])
 
 
+@pytest.mark.slow
 def test_twin_for_silos_without_this_library(rows, new_rows):
     for whiten in (False, True):
         pca = PCA(3, whiten=whiten).fit(three_silos(rows))
@@ -234,6 +237,7 @@ def test_releases_only_what_the_docstring_says(rows):
     ]
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("n_components", [2, None, 0.5])
 def test_plan_equals_ledger(secure_sum, rows, n_components):
     federation = three_silos(rows, secure_sum=secure_sum)

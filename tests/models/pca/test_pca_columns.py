@@ -73,6 +73,7 @@ def test_equals_the_twin_on_joined_columns(rows, new_rows, secure_sum, cut, solv
     assert (ours.n_samples_, ours.n_components_, ours.n_features_in_) == (N, 3, P)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("n_components", [None, 1, P, 0.6, 0.99])
 def test_any_number_of_components(rows, n_components):
     theirs = pooled(rows, n_components)
@@ -81,6 +82,7 @@ def test_any_number_of_components(rows, n_components):
     assert_allclose(ours.explained_variance_, theirs.explained_variance_, RTOL)
 
 
+@pytest.mark.slow
 def test_whitening_and_standardisation_in_the_silos(rows, new_rows):
     from sklearn.preprocessing import StandardScaler
 
@@ -96,6 +98,7 @@ def test_whitening_and_standardisation_in_the_silos(rows, new_rows):
     assert_close(ours.transform(later), scores)
 
 
+@pytest.mark.slow
 def test_more_columns_than_people_and_far_means():
     rng = np.random.default_rng(1)
     X = rng.standard_normal((20, 70)) * np.linspace(1, 5, 70) + 1e6
@@ -147,6 +150,7 @@ def test_loadings_stay_in_the_silos_unless_they_allow_it(rows, new_rows):
     )
 
 
+@pytest.mark.slow
 def test_who_sees_scores_is_said(rows):
     federation = federate(rows, policy=ROW_LEVEL)
     ours = up.PCA(2, scores="parties").fit(federation)
@@ -187,6 +191,7 @@ def test_no_convergence_is_an_error_with_residuals():
         up.PCA(2, svd_solver="krylov", max_iter=2).fit(federate(X, (20, 40)))
 
 
+@pytest.mark.slow
 def test_certificate_holds(rows):
     ours = up.PCA(3, svd_solver="krylov").fit(federate(rows))
     scores = ours.transform(federate(rows))
@@ -196,6 +201,7 @@ def test_certificate_holds(rows):
     assert ours.gap_ > 0
 
 
+@pytest.mark.slow
 def test_the_order_of_parties_does_not_matter(rows):
     federation = federate(rows)
     names = [f"c{j}" for j in range(P)]

@@ -54,6 +54,7 @@ def test_gram_entries_are_all_rows_to_one_who_knows_some(rows):
     assert np.abs(rotated @ fewer - centred).max() > 0.1
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(("width", "everything"), [(P, True), (P - 1, False)])
 def test_blocks_of_low_rank_rebuild_the_gram_matrix(rows, width, everything):
     """As many images as there are columns, and no less: G = Y (Vᵀ Y)⁺ Yᵀ."""
@@ -68,6 +69,7 @@ def test_blocks_of_low_rank_rebuild_the_gram_matrix(rows, width, everything):
     assert off < 1e-7 if everything else off > 0.01
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("solver", ["gram", "krylov"])
 @pytest.mark.parametrize("scores", ["parties", None])
 def test_a_fit_tells_the_coordinator_the_scores_whatever_is_said(
@@ -88,6 +90,7 @@ def test_a_fit_tells_the_coordinator_the_scores_whatever_is_said(
     assert_allclose(np.abs(seen["U"] * seen["length"]), np.abs(theirs), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_scores_are_less_than_the_gram_matrix_and_show_outliers(rows):
     U, s, Vt = np.linalg.svd(rows - rows.mean(axis=0), full_matrices=False)
     # The same scores along two directions, and other people along the rest.
@@ -139,6 +142,7 @@ def test_two_parties_are_refused_by_default(rows):
         up.PCA(2).fit(federation)
 
 
+@pytest.mark.slow
 def test_scores_for_the_parties_are_noise_to_the_coordinator(rows):
     federation = federate(rows)
     seen = up.PCA(2).fit(federation).transform(federation)
@@ -185,6 +189,7 @@ def test_parties_hear_of_others_columns_in_a_selection_only(rows):
     assert any(b"column a" in data for data in to_y)
 
 
+@pytest.mark.slow
 def test_loadings_and_means_need_leave_to_be_disclosed(rows):
     federation = federate(rows, policy={"allow_row_level": True})
     model = up.PCA(2).fit(federation)

@@ -99,6 +99,7 @@ def test_digits_by_four():
     assert_equals_pooled(model, federation, X, 10)
 
 
+@pytest.mark.slow
 def test_new_rows_and_what_is_gathered(rows):
     theirs = sklearn.decomposition.PCA(K).fit(rows)
     new = np.random.default_rng(9).standard_normal((15, P))
@@ -120,6 +121,7 @@ def test_new_rows_and_what_is_gathered(rows):
     assert model.n_components_ == K
 
 
+@pytest.mark.slow
 def test_whitened_in_a_pipeline(rows):
     theirs = sklearn.decomposition.PCA(K, whiten=True)
     scaled = (rows - rows.mean(axis=0)) / rows.std(axis=0)
@@ -129,6 +131,7 @@ def test_whitened_in_a_pipeline(rows):
     assert_allclose(model.fit_transform(federation), expected, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_rounds_follow_from_the_graph(rows):
     """S to average, 1 to count, E to pass a block on; E more for the solution."""
     for topology, steps, far in (("complete", 1, 1), ("ring", 2, 2), ("star", 2, 1)):
@@ -145,6 +148,7 @@ def test_rounds_follow_from_the_graph(rows):
     assert table.column("value") == [model.n_iter_, 2, model.spectral_gap_]
 
 
+@pytest.mark.slow
 def test_a_saved_model_scores_new_rows(rows, tmp_path):
     federation = federate(rows)
     model = gossip(topology="ring").fit(federation)
@@ -155,6 +159,7 @@ def test_a_saved_model_scores_new_rows(rows, tmp_path):
     assert_allclose(read.transform(new), model.transform(new), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_order_and_splitting_of_silos_change_nothing(rows):
     first = gossip(topology="ring").fit(federate(rows, 3))
     other = gossip(topology="star").fit(federate(rows, 6))
@@ -162,6 +167,7 @@ def test_order_and_splitting_of_silos_change_nothing(rows):
     assert_allclose(first.transform(view[0]), other.transform(view[1]), atol=1e-8)
 
 
+@pytest.mark.slow
 def test_close_eigenvalues_are_told():
     X = np.random.default_rng(0).standard_normal((24, 6))
     federation = federate(np.linalg.qr(X - X.mean(axis=0))[0], 3)

@@ -1,6 +1,7 @@
 """PCA without a coordinator: what neighbours learn of one another."""
 
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 
 import unpooled as up
@@ -34,6 +35,7 @@ def rebuilt(V, Y):
     return Y @ np.linalg.pinv(V.T @ Y, rcond=1e-10) @ Y.T
 
 
+@pytest.mark.slow
 def test_a_few_images_rebuild_a_neighbour_s_gram(rows, monkeypatch):
     """A silo of 3 columns is read whole off its first image, of width 7."""
     V, Y = images_seen("silo1", rows, 4, "complete", monkeypatch)
@@ -50,6 +52,7 @@ def test_a_few_images_rebuild_a_neighbour_s_gram(rows, monkeypatch):
     assert_allclose(turn @ turn.T, np.eye(3), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_control_fewer_images_than_columns_do_not(monkeypatch):
     X = np.random.default_rng(1).standard_normal((60, 40))
     V, Y = images_seen("silo1", X, 2, "complete", monkeypatch)

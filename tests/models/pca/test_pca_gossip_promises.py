@@ -15,6 +15,7 @@ from unpooled.protocol.message import decode
 __all__ = ["rows"]
 
 
+@pytest.mark.slow
 def test_releases_only_what_the_docstring_says(rows):
     federation = federate(rows, 3)
     gossip(topology="ring").fit(federation)
@@ -34,6 +35,7 @@ def test_releases_only_what_the_docstring_says(rows):
     assert federation.ledger.verify()
 
 
+@pytest.mark.slow
 def test_coordinator_sees_no_values(rows):
     """What the coordinator holds: sealed bytes, two counts, and N."""
     parts = up.partition_columns(rows, 3)
@@ -58,6 +60,7 @@ def test_coordinator_sees_no_values(rows):
     assert clear == set()
 
 
+@pytest.mark.slow
 def test_policies_decide(rows):
     for rules, rule in (
         ({"allow_row_level": True}, "allow_disclosed"),
@@ -72,6 +75,7 @@ def test_policies_decide(rows):
         assert {x.visibility for x in federation.ledger} <= {"kept", "public"}
 
 
+@pytest.mark.slow
 def test_plan_is_a_bound_and_says_why(rows):
     federation = federate(rows)
     planned = up.plan(gossip(topology="ring"), federation)
@@ -88,6 +92,7 @@ def test_too_few_iterations_are_an_error(rows):
         gossip(max_iter=1).fit(federate(rows))
 
 
+@pytest.mark.slow
 def test_averages_that_do_not_hold_together_are_refused(rows, monkeypatch):
     """Too few steps of mixing: silos disagree, or QᵀGQ is not symmetric."""
     monkeypatch.setattr(pca_gossip, "mixed", lambda own, *rest: own)

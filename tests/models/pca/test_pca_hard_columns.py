@@ -44,6 +44,7 @@ def test_two_identical_columns(federate, rows):
 
 
 # Raw products stand in for centred ones up to means of two spreads.
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("offset", [0.0, 1.0, 1.9, 3.0, 1e4])
 def test_two_identical_columns_of_any_mean(rows, offset):
     check_identical_columns(
@@ -84,6 +85,7 @@ def exact_pca(kind):
         return X, np.array([float(m) for m in mean]), variance, axes
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     "kind", ["scales up", "scales down", "means", "scales and means"]
 )

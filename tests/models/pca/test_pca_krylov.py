@@ -43,6 +43,7 @@ def open_silos(X, m=3, **options):
 # --- The pooled answer ---------------------------------------------------------------
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("whiten", [False, True])
 def test_equals_arpack_on_pooled_rows(federate, rows, new_rows, whiten):
     theirs = by_arpack(rows, whiten=whiten)
@@ -64,6 +65,7 @@ def test_equals_the_scatter_in_whole(rows, new_rows):
     assert_close(ours.transform(new_rows), whole.transform(new_rows))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("offset", [1e4, 1e8])
 def test_means_far_from_zero_cost_no_digits(rows, offset):
     # Columns of both kinds: raw products serve some, others are centred.
@@ -77,6 +79,7 @@ def test_means_far_from_zero_cost_no_digits(rows, offset):
     assert_allclose(ours.explained_variance_, theirs.explained_variance_, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_columns_of_any_scale(rows):
     scales = 10.0 ** np.resize([-4, 0, 4], P)
     theirs = by_arpack(rows * scales)
@@ -84,6 +87,7 @@ def test_columns_of_any_scale(rows):
     assert_same_pca(ours, theirs)
 
 
+@pytest.mark.slow
 def test_more_columns_than_rows():
     rng = np.random.default_rng(5)
     X = rng.standard_normal((40, 8)) @ rng.standard_normal((8, 900))
@@ -100,6 +104,7 @@ def test_all_components_of_few_columns(rows):
 # --- Laws ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_order_and_splitting_of_silos_do_not_matter(rows):
     parts = partition_rows(rows, 3)
     first, turned = (
@@ -111,6 +116,7 @@ def test_order_and_splitting_of_silos_do_not_matter(rows):
         assert_close(other.components_, first.components_)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, np.random.RandomState(3)])
 def test_the_first_block_does_not_matter(rows, seed):
     federation = open_silos(rows)
@@ -119,6 +125,7 @@ def test_the_first_block_does_not_matter(rows, seed):
     assert_close(other.components_, first.components_)
 
 
+@pytest.mark.slow
 def test_the_federations_seed_is_taken(rows):
     fits = [
         PCA(K, svd_solver="krylov").fit(open_silos(rows, random_state=4)).residuals_
@@ -143,6 +150,7 @@ def test_residuals_and_gap_are_those_of_the_pooled_covariance(rows):
     assert pca.residuals_.max() <= 1e-3 * pca.gap_
 
 
+@pytest.mark.slow
 def test_another_fit_forgets_the_certificate(rows):
     pca = by_krylov().fit(open_silos(rows))
     assert pca.n_iter_ >= 2
@@ -183,6 +191,7 @@ def test_the_report_tells_what_certifies_it(rows, tmp_path):
 # --- What left -----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_releases_only_what_the_docstring_says(rows):
     federation = open_silos(rows, secure_sum="masked")
     pca = by_krylov().fit(federation)
@@ -201,6 +210,7 @@ def test_releases_only_what_the_docstring_says(rows):
     assert out[-1][2][1] <= b
 
 
+@pytest.mark.slow
 def test_plan_is_a_bound_on_what_leaves(rows):
     federation = open_silos(rows)
     planned = plan(by_krylov(max_iter=ROUNDS), federation)

@@ -30,6 +30,7 @@ def assert_equal_models(first, second, rtol=1e-12):
         assert_close(getattr(first, name), getattr(second, name), rtol)
 
 
+@pytest.mark.slow
 def test_order_of_the_silos_does_not_matter(rows):
     silos = partition_rows(rows, 5)
     turned = dict(reversed(silos.items()))
@@ -76,6 +77,7 @@ def test_fitting_twice_gives_the_same(rows):
         assert_array_equal(getattr(pca, name), value)
 
 
+@pytest.mark.slow
 def test_refitting_forgets_the_names_of_the_fit_before(rows):
     names = [f"c{j}" for j in range(P)]
     import pandas as pd

@@ -142,6 +142,7 @@ def test_silos_in_another_order_and_what_leaves(planted):
     assert_allclose(model.components_, again.components_, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_silos_that_disclose_nothing_of_their_own_take_no_part(planted):
     _, _, parts = planted
     federation = up.simulate(parts)
@@ -151,6 +152,7 @@ def test_silos_that_disclose_nothing_of_their_own_take_no_part(planted):
         up.PersonalizedPCA().fit(federation)
 
 
+@pytest.mark.slow
 def test_mistakes_are_named(planted):
     _, _, parts = planted
     federation = silos(parts)
@@ -168,6 +170,7 @@ def test_mistakes_are_named(planted):
         up.PersonalizedPCA(K, L, max_iter=2).fit(federation)
 
 
+@pytest.mark.slow
 def test_checks():
     check_estimator(up.PersonalizedPCA(1, 1), exact=False)
 

@@ -189,6 +189,7 @@ def test_with_little_noise_it_is_the_pooled_answer(rows, secure_sum):
     assert ours.n_samples_ == pytest.approx(len(rows), abs=30)
 
 
+@pytest.mark.slow
 def test_it_is_closer_than_one_round_of_the_same_cost():
     rng = np.random.default_rng(3)
     X = rng.standard_normal((4000, 40)) * np.r_[9.0, 4.0, 3.0, 2.0, np.full(36, 0.5)]
@@ -211,6 +212,7 @@ def test_noise_alone_has_a_signal_of_about_one():
     assert 0.05 < model.signal_to_noise_[0] < 1.2
 
 
+@pytest.mark.slow
 def test_columns_without_variance_add_no_noise():
     rng = np.random.default_rng(6)
     X = np.zeros((6000, 60))
@@ -222,6 +224,7 @@ def test_columns_without_variance_add_no_noise():
     assert found[:, np.arange(60) % 3 != 0].sum() < 0.2 * (4 - found.max(axis=1).sum())
 
 
+@pytest.mark.slow
 def test_variances_add_up_to_the_mean_square_length_though_rows_are_clipped():
     rng = np.random.default_rng(3)
     X = rng.standard_normal((4000, 40)) * np.r_[9.0, 4.0, 3.0, 2.0, np.full(36, 0.5)]
@@ -276,6 +279,7 @@ def test_without_a_variance_above_noise_nothing_is_divided():
     assert square == pytest.approx(0.2)
 
 
+@pytest.mark.slow
 def test_both_matrices_are_weighted_by_their_noise():
     rng, p = np.random.default_rng(4), 6
     Q = np.linalg.qr(rng.standard_normal((p, p)))[0]

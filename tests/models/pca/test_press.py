@@ -42,7 +42,7 @@ def expected(federation, cv):
     return errors
 
 
-@pytest.mark.thinned("balanced-masked")
+@pytest.mark.slow
 @pytest.mark.parametrize("secure_sum", ["masked", "plain"])
 @pytest.mark.parametrize("split", ["balanced", "skewed", "one-row"])
 def test_it_is_that_of_refits_on_pooled_rows(split, secure_sum):
@@ -56,6 +56,7 @@ def test_it_is_that_of_refits_on_pooled_rows(split, secure_sum):
     assert pca.n_components_ == int(np.argmin(pca.press_))
 
 
+@pytest.mark.slow
 def test_the_components_are_those_of_all_rows_in_the_same_rounds():
     federation = federated(random_state=0, follow=True)
     pooled = sklearn.decomposition.PCA(2, svd_solver="full").fit(data())
@@ -76,6 +77,7 @@ def test_the_components_are_those_of_all_rows_in_the_same_rounds():
     assert len(pca.summary().tables["press"].rows) == 7
 
 
+@pytest.mark.slow
 def test_what_is_opened_counts():
     """About a column six numbers of each part, of 210 cells."""
     policy = {"min_rows": 5, "max_released_share": 0.1, "max_feature_ratio": 1.0}
@@ -85,6 +87,7 @@ def test_what_is_opened_counts():
         up.PCA("press", cv=4).fit(federation)
 
 
+@pytest.mark.slow
 def test_no_folds_were_updated():
     federation = federated()
     pca = up.PCA("press").fit(federation)

@@ -56,7 +56,7 @@ def inside(variances, N, noise, mean, repeats, seed, k=3):
 
 
 # Seeded, so that the shares are what they are: a deviation of 400 is 1.1 %.
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("p", "N", "noise", "mean"),
     [
@@ -77,6 +77,7 @@ def test_intervals_cover_the_population(p, N, noise, mean):
     assert (np.abs(of_loadings - 0.95) < 0.03).all()
 
 
+@pytest.mark.slow
 def test_noise_in_many_directions_adds_to_a_variance():
     noise = NoiseOfMoments(0.0, 0.0, 100.0)
     variances = np.r_[VARIANCES, np.full(90, 0.2)]
@@ -145,6 +146,7 @@ def share_seen(rng, p, noise, N, variance, repeats):
     return np.mean(np.array(above) > np.quantile(alone, 0.95))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", [20, pytest.param(100, marks=pytest.mark.slow)])
 def test_a_component_of_that_variance_is_seen_four_times_of_five(p):
     noise, rng = NoiseOfMoments(0.0, 0.0, 50.0), np.random.default_rng(p)
@@ -227,6 +229,7 @@ def test_noise_of_multiplied_rows_is_that_of_derivatives():
     assert_allclose(with_it["angle_se_"] ** 2, of_axes.sum(axis=1), rtol=5e-3)
 
 
+@pytest.mark.slow
 def test_intervals_cover_the_population_with_a_metric():
     """Noise is about as large as sampling, and differs by direction."""
     rng, N, k, p = np.random.default_rng(7), 1000, 3, len(VARIANCES)
@@ -276,6 +279,7 @@ def test_without_a_metric_noise_is_the_same_in_all_directions():
     assert_allclose(other["components_se_"], plain["components_se_"], rtol=1e-12)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(("f", "times"), [(1, 4.0), (3, 2.25), (12, 1.5)])
 def test_lost_by_clipping_is_what_normal_rows_lose(f, times):
     rng, n = np.random.default_rng(f), 400_000
@@ -316,6 +320,7 @@ def test_a_fit_covers_the_population(mechanism):
         assert abs(np.mean(one) - 0.95) < deviation(60 * 2, 2)
 
 
+@pytest.mark.slow
 def test_a_followed_fit_is_saved_with_its_errors(tmp_path):
     model, federation = fitted(follow=True)
     loaded = load(save(model, tmp_path / "model.unpooled"))
@@ -328,6 +333,7 @@ def test_a_followed_fit_is_saved_with_its_errors(tmp_path):
     assert not hasattr(exact, "components_se_")
 
 
+@pytest.mark.slow
 def test_a_preconditioned_fit_has_errors_where_it_clips_no_rows():
     model, federation = fitted(follow=True, mechanism="preconditioned")
     assert np.isfinite(model.explained_variance_se_).all()
@@ -404,6 +410,7 @@ def bounded(metric, noise, seed, *, slack=True, repeats=200):
     return np.mean(hold), np.mean(tight, axis=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", [False, True])
 @pytest.mark.parametrize("products", [1.0, 100.0, 1000.0])
 def test_bounds_hold_whatever_the_rows_are(metric, products):
@@ -415,6 +422,7 @@ def test_bounds_hold_whatever_the_rows_are(metric, products):
         assert (tight > 0.2).all()
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("metric", [False, True])
 def test_bounds_without_the_noise_s_largest_would_not_hold(metric):
     """The control, for rows that are hardly clipped: noise adds to what is largest."""
@@ -435,6 +443,7 @@ def test_bounds_without_the_noise_s_largest_would_not_hold(metric):
     assert np.mean(without) > 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["power", "preconditioned"])
 def test_a_fit_that_clips_rows_has_bounds(mechanism, tmp_path):
     rng = np.random.default_rng(2)

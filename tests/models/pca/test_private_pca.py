@@ -115,6 +115,7 @@ def test_noise_alone_has_a_signal_of_about_one():
     assert 0.85 < model.signal_to_noise_[0] < 1.2
 
 
+@pytest.mark.slow
 def test_saves_loads_and_clones(rows, tmp_path):
     model = PCA(K, privacy=LOOSE).fit(open_silos(rows))
     loaded = load(save(model, tmp_path / "model.unpooled"))

@@ -39,6 +39,7 @@ def test_a_silo_that_demands_privacy(rows):
     PCA(K, privacy=GaussianPrivacy(5.0, 1e-5, 10.0)).fit(federation)
 
 
+@pytest.mark.slow
 def test_the_budget_is_kept_over_fits(rows):
     rules = {"privacy_budget": 3.0, "privacy_delta": 1e-5}
     federation = simulate(partition_rows(rows, 3), policy=rules)
@@ -70,6 +71,7 @@ def test_the_budget_outlives_the_process(rows, tmp_path):
         check_budget(Policy(privacy_budget=1.0), again, 1e-3)
 
 
+@pytest.mark.slow
 def test_nothing_fitted_comes_before(rows):
     federation = open_silos(rows)
     view = StandardScaler().fit(federation).transform(federation)

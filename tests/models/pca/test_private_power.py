@@ -115,6 +115,7 @@ def test_made_up_arguments_are_refused_before_a_row_is_read(changed):
         products(X, **public)
 
 
+@pytest.mark.slow
 def test_the_rounds_cost_epsilon_and_delta_together():
     X, _ = made(600)
     here = silos({n: X[i::3] for i, n in enumerate("abc")}, policy=Policy.open())
@@ -151,6 +152,7 @@ def test_draws_of_a_total_have_the_spread_that_is_declared():
     assert spread_is(np.ravel(drawn), LATTICE**2 / math.sqrt(2 * rho * 2))
 
 
+@pytest.mark.slow
 def test_a_budget_that_ends_between_two_rounds():
     X, _ = made(600)
     rules = {"privacy_budget": 0.9, "privacy_delta": 1e-5}
@@ -162,6 +164,7 @@ def test_a_budget_that_ends_between_two_rounds():
 # --- The answer ----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("secure_sum", ["masked", "plain"])
 def test_with_little_noise_it_finds_the_components(secure_sum):
     X, axes = made()
@@ -193,6 +196,7 @@ def test_it_is_closer_than_one_round_of_products_of_all_columns():
     assert found["power"] < 0.7 * found["scatter"]
 
 
+@pytest.mark.slow
 def test_a_mean_that_is_mostly_noise_stays_where_it_was():
     # The noise of the mean of 200 columns is 2.4 long, the mean itself 0.16, and the
     # number of rows is known to 8 %. What the noise exceeds its expected square by
@@ -204,6 +208,7 @@ def test_a_mean_that_is_mostly_noise_stays_where_it_was():
     assert np.linalg.norm(model.mean_) < 1.6
 
 
+@pytest.mark.slow
 def test_the_ledger_and_the_plan_and_followed_silos(tmp_path):
     X, axes = made()
     parts = partition_rows(X, 3)
@@ -228,6 +233,7 @@ def test_the_ledger_and_the_plan_and_followed_silos(tmp_path):
     assert model.summary().exhibits
 
 
+@pytest.mark.slow
 def test_after_a_private_scaler():
     X, _ = made()
     whole = GaussianPrivacy(9.0, 1e-5, 3.0 * math.sqrt(P), 1.0)

@@ -88,6 +88,7 @@ def test_equals_a_refit(rows, secure_sum, k, change):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "times", [3, *(pytest.param(n, marks=pytest.mark.slow) for n in (30, 100))]
 )
@@ -104,6 +105,7 @@ def test_no_drift_however_often(rows, times):
     assert_same_pca(model, pooled(tables, 3), rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_a_silo_reads_only_what_was_appended(rows, monkeypatch):
     here = silos(cut(rows[:300], 100, 200), policy=Policy.open())
     model = PCA(3).fit(here.federation).update(here.federation)
@@ -136,6 +138,7 @@ def test_a_silo_reads_only_what_was_appended(rows, monkeypatch):
     assert_same_pca(model, theirs, rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_a_thousand_appended_rows_are_added_without_drift(rows):
     every = np.concatenate([rows, rows[:100] - 3.0, 9.0 + rows, 2.0 * rows])
     kept, public, found = TotalsCache(), {"origin": rows[0]}, {}
@@ -166,6 +169,7 @@ def test_blocks_may_end_anywhere(rows, monkeypatch):
             np.testing.assert_allclose(found[name], value, rtol=1e-12, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_mean_that_moved_far_is_fitted_anew(rows):
     tables = cut(rows[:300], 100, 200)
     model = PCA(3).fit(open_silos(tables))
@@ -192,6 +196,7 @@ def test_an_update_that_fails_leaves_the_model_as_it_was(rows):
     assert_same_pca(model, pooled(tables, 3))
 
 
+@pytest.mark.slow
 def test_rows_are_transformed_after_an_update(rows):
     tables = cut(rows, 150, 280)
     model = PCA(3).fit(open_silos(tables))
@@ -202,6 +207,7 @@ def test_rows_are_transformed_after_an_update(rows):
     np.testing.assert_allclose(again.explained_variance_, model.explained_variance_)
 
 
+@pytest.mark.slow
 def test_saves_and_loads_and_goes_on(rows, tmp_path):
     tables = cut(rows[:300], 100, 200)
     model = PCA(3).fit(open_silos(tables)).update(open_silos(tables))
@@ -222,6 +228,7 @@ def test_another_roster_needs_leave(rows):
         model.update(here.federation)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     "options",
     [
@@ -248,6 +255,7 @@ def test_other_columns_are_refused(rows):
         model.update(open_silos(cut(rows[:, :4], 150, 280)))
 
 
+@pytest.mark.slow
 def test_an_update_is_planned_before_it_runs(rows):
     tables = cut(rows, 150, 280)
     model = PCA(3).fit(open_silos(tables))

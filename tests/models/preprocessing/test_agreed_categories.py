@@ -41,6 +41,7 @@ def assert_as_pooled(frames, column, categories):
     assert categories.counts.tolist() == [counts[name] for name in categories.names]
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("sums", ["masked", "plain"])
 @pytest.mark.parametrize("sizes", [(40, 40, 40), (100, 3, 1), (1, 1, 40, 90)])
 def test_equal_to_the_pooled_counts(sums, sizes):
@@ -71,6 +72,7 @@ def test_many_categories(k):
     assert sum(cells) <= max(4 * k, 96)
 
 
+@pytest.mark.slow
 def test_too_many_categories_over_all_silos():
     frames = {
         name: rows(1200, [f"{name} {i}" for i in range(600)]) for name in ("a", "b")

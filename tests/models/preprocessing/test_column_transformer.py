@@ -53,6 +53,7 @@ def silos(**options):
     return up.simulate(frames, categorical=CATEGORICAL, **options)
 
 
+@pytest.mark.slow
 def test_a_pipeline_of_mixed_columns_is_that_of_scikit_learn():
     here = silos(follow=True)
     ours = make_pipeline(

@@ -110,6 +110,7 @@ EACH = {
 }
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("follow", [False, True])
 @pytest.mark.parametrize("name", EACH)
 def test_a_part_is_what_scikit_learn_makes_of_its_columns(rows, name, follow):
@@ -165,7 +166,7 @@ def mixed(**options):
     return ours, twin
 
 
-@pytest.mark.thinned
+@pytest.mark.slow
 @pytest.mark.parametrize("follow", [False, True])
 @pytest.mark.parametrize("remainder", ["drop", "passthrough"])
 def test_components_are_those_of_scikit_learn(rows, remainder, follow):
@@ -216,6 +217,7 @@ def test_columns_that_pass_stay_categories(rows):
     assert [name for name in encoded.get_feature_names_out() if "site" in name][1:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("follow", [False, True])
 def test_one_transform_follows_another(rows, follow):
     """The second reads columns that the first made, and columns that it left."""
@@ -244,6 +246,7 @@ def test_one_transform_follows_another(rows, follow):
     assert list(second.get_feature_names_out())[4:] == names
 
 
+@pytest.mark.slow
 def test_models_of_two_views_read_what_it_makes(rows):
     whole = rows.fillna({"bmi": rows.bmi.mean()})
     federation = federation_of(whole)
@@ -290,6 +293,7 @@ def test_releases_what_the_docstring_says(rows):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("follow", [False, True])
 def test_silos_disclose_what_they_keep_of_a_part(rows, follow):
     """One part after the other, of columns that several silos or one of them has."""
@@ -334,6 +338,7 @@ def refused(rows, match, transformers, **options):
         up.ColumnTransformer(transformers, **options).fit(federation_of(rows))
 
 
+@pytest.mark.slow
 def test_refusals(rows):
     every = up.make_column_selector()
     refused(rows, "has no column 'size'", [(up.StandardScaler(), ["size"])])
@@ -358,6 +363,7 @@ def test_a_silo_refuses_a_category_of_few_in_its_part(rows):
         up.ColumnTransformer(parts, remainder="passthrough").fit(federation)
 
 
+@pytest.mark.slow
 def test_a_column_has_one_setting_whatever_stands_beside_it(rows):
     federation = federation_of(rows, policy={"min_parties": 3})
 

@@ -166,6 +166,7 @@ def test_a_mistake_in_a_study_file_is_named(tmp_path):
         up.Study.from_file(tmp_path / "study.toml")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("follow", [False, True])
 def test_a_silo_where_nobody_has_a_flag_takes_part_in_its_products(follow):
     """Its products are 0 in all rows, and give nobody's value."""

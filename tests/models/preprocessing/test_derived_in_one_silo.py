@@ -67,6 +67,7 @@ def assert_components(model, rows):
     assert_allclose(found, wanted, rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("follow", [False, True])
 def test_columns_are_made_in_the_silo_that_has_their_own(joined, follow):
     federation = federation_of(joined, follow=follow)
@@ -117,6 +118,7 @@ def test_a_silo_judges_what_it_makes(joined):
         up.PCA(2).fit(up.StandardScaler().fit_transform(view))
 
 
+@pytest.mark.slow
 def test_a_study_derives_columns_and_filters_rows(joined, tmp_path):
     """A silo leaves out rows by its own columns; the ids tell the others which."""
     out, study = tmp_path / "run", tmp_path / "study.toml"

@@ -97,6 +97,7 @@ def silos():
     return federation()[["site", "stage"]]
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     "how",
     [
@@ -132,6 +133,7 @@ def test_one_hot_is_that_of_scikit_learn(silos, how):
         assert found == {c: names[k] for c, names, k in dropped if k is not None}
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Found unknown categories")
 def test_new_rows(silos):
     for how in ("infrequent_if_exist", "ignore"):
@@ -160,6 +162,7 @@ def test_ordinal_is_that_of_scikit_learn(silos, fewest):
     assert_allclose(up.StandardScaler().fit(view).mean_, np.nanmean(wanted, axis=0))
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("sizes", [[80, 160], [1, 230], [3, 9, 120]])
 @pytest.mark.parametrize("sums", ["masked", "plain"])
 def test_any_split(sizes, sums):
@@ -235,6 +238,7 @@ def test_what_is_released(silos):
     assert lines == [("one_hot_encoder.local_categories", (2, 24, 43))]
 
 
+@pytest.mark.slow
 def test_a_study_that_makes_columns_of_few_rows_is_refused():
     rules = up.Policy(min_rows_per_class=8, max_released_share=9.0)
     here = federation(policy=rules)[["site"]]
@@ -273,6 +277,7 @@ def test_parameters_are_checked(silos, how, message):
         up.OneHotEncoder(**how).fit(silos)
 
 
+@pytest.mark.slow
 def test_two_hundred_categories():
     names = [f"site {i:03}" for i in range(200)]
     rows = pd.DataFrame({"site": np.repeat(names, 40)}).sample(frac=1, random_state=0)
@@ -287,6 +292,7 @@ def as_arrow(frame):
     return pyarrow.Table.from_pandas(frame, preserve_index=False)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("form", [lambda x: x, polars.from_pandas, as_arrow])
 def test_new_rows_are_read_by_the_names_of_their_columns(form):
     frame = pd.DataFrame(

@@ -158,6 +158,7 @@ def test_a_federation_is_filled_in_its_silos(holes):
     assert_close(SimpleImputer().fit(view).statistics_, imputer.statistics_)
 
 
+@pytest.mark.slow
 def test_twin_for_silos_without_this_library(holes, new_rows):
     for strategy in ("mean", "median", "constant"):
         imputer = SimpleImputer(strategy).fit(open_silos(holes))
@@ -183,7 +184,7 @@ def test_releases_only_what_the_docstring_says(holes):
     ]
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "cuts", [[30, 60], [5, 85], [1, 2]], ids=["balanced", "skewed", "one row"]
 )
@@ -205,6 +206,7 @@ def test_medians_are_those_of_pooled_rows(holes, new_rows, cuts, start):
     assert_allclose(SimpleImputer().fit(view).statistics_, filled.mean(0), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_medians_under_default_rules_lie_among_ten_values(holes):
     X = np.random.default_rng(1).standard_normal((300, 2))
     X[::7, 1] = np.nan
@@ -216,6 +218,7 @@ def test_medians_under_default_rules_lie_among_ten_values(holes):
         assert present[middle - 10] < median < present[middle + 10]
 
 
+@pytest.mark.slow
 def test_medians_of_whole_numbers_are_these_numbers():
     ages = np.random.default_rng(2).integers(50, 60, (400, 2)).astype(float)
     ages[::5, 0] = np.nan
@@ -224,6 +227,7 @@ def test_medians_of_whole_numbers_are_these_numbers():
     assert_array_equal(found, np.nanmedian(ages, axis=0))
 
 
+@pytest.mark.slow
 def test_empty_columns_have_no_median_and_may_be_kept(holes):
     X = holes.copy()
     X[:, [1, 3]] = np.nan
@@ -235,6 +239,7 @@ def test_empty_columns_have_no_median_and_may_be_kept(holes):
     assert_allclose(ours.transform(X), theirs.transform(X), rtol=1e-15)
 
 
+@pytest.mark.slow
 def test_too_few_values_have_no_median(holes):
     X = holes.copy()
     X[15:, 2] = np.nan
@@ -242,6 +247,7 @@ def test_too_few_values_have_no_median(holes):
         SimpleImputer("median").fit(open_silos(X))
 
 
+@pytest.mark.slow
 def test_medians_release_only_what_the_docstring_says(holes):
     federation = simulate(partition_rows(holes, 3), follow=True)
     SimpleImputer("median").fit(federation)
@@ -265,6 +271,7 @@ def test_a_silo_refuses_a_median_that_is_a_persons_value(holes):
         SimpleImputer("median", min_rows=1).fit(simulate(partition_rows(holes, 3)))
 
 
+@pytest.mark.slow
 def test_a_mean_and_a_median_of_few_missing_cells_do_not_subtract():
     X = np.random.default_rng(5).exponential(size=(N, 2))
     X[7, 1] = np.nan
@@ -278,6 +285,7 @@ def test_a_mean_and_a_median_of_few_missing_cells_do_not_subtract():
     StandardScaler().fit(means.transform(federation))
 
 
+@pytest.mark.slow
 def test_results_name_the_median(holes):
     imputer = SimpleImputer("median", min_rows=5).fit(open_silos(holes))
     frame = imputer.summary().to_frame("columns")
@@ -325,7 +333,7 @@ def parts_of(frame, cuts):
     return dict(zip("abc", (frame.iloc[i:j] for i, j in edges), strict=True))
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("add_indicator", [False, True])
 @pytest.mark.parametrize("cuts", CUTS, ids=["balanced", "skewed", "one row"])
 def test_most_frequent_values_are_those_of_pooled_rows(cuts, add_indicator):
@@ -359,6 +367,7 @@ def test_most_frequent_values_are_those_of_pooled_rows(cuts, add_indicator):
     assert_allclose(SimpleImputer().fit(view.select(numbers)).statistics_, means, 1e-11)
 
 
+@pytest.mark.slow
 def test_a_silo_fills_in_a_category_that_none_of_its_rows_has():
     frame = mixed()
     frame.loc[:69, "site"] = frame.loc[:69, "site"].replace("west", "south")
@@ -384,6 +393,7 @@ def test_a_silo_fills_in_a_category_that_none_of_its_rows_has():
         assert_array_equal(encoder.counts_[0], counts)
 
 
+@pytest.mark.slow
 def test_numbers_of_few_rows_of_a_silo_are_not_named():
     frame = mixed()[["age", "dose"]]
     frame.iloc[:3, 1] = 5.5
@@ -413,6 +423,7 @@ def test_numbers_of_few_rows_of_a_silo_are_not_named():
         SimpleImputer("most_frequent").fit(simulate(parts_of(scattered, [70, 140])))
 
 
+@pytest.mark.slow
 def test_what_most_frequent_values_release():
     federation = simulate(parts_of(mixed(), [70, 140]), categorical=["site"])
     model = SimpleImputer("most_frequent", add_indicator=True).fit(federation)
@@ -439,6 +450,7 @@ def test_a_category_has_no_mean_and_text_no_number():
         SimpleImputer("constant", fill_value="none").fit(federation)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("strategy", ["mean", "median", "constant"])
 def test_indicators_are_those_of_pooled_rows(holes, new_rows, strategy):
     X = holes.copy()
@@ -484,6 +496,7 @@ def test_an_indicator_of_few_people_is_refused():
         StandardScaler().fit(view)
 
 
+@pytest.mark.slow
 def test_an_indicator_is_no_filling():
     """A mean with and without indicators is one filling; a median is another."""
     X = np.random.default_rng(5).exponential(size=(N, 2))
@@ -497,6 +510,7 @@ def test_an_indicator_is_no_filling():
         StandardScaler().fit(SimpleImputer("median").fit_transform(federation))
 
 
+@pytest.mark.slow
 def test_names_and_numbers_are_saved_and_read(tmp_path):
     federation = simulate(parts_of(mixed(), [70, 140]), categorical=["site"])
     model = SimpleImputer("most_frequent").fit(federation)

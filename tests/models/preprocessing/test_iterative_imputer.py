@@ -77,6 +77,7 @@ def assert_near(found, wanted, X, rtol=RTOL):
     assert (np.abs(found - wanted) <= rtol * np.nanstd(X, axis=0)).all()
 
 
+@pytest.mark.slow
 def test_equals_the_pooled_twin_column_by_column(federate, holes, new_rows):
     twin = theirs(holes, 3)
 
@@ -89,7 +90,7 @@ def test_equals_the_pooled_twin_column_by_column(federate, holes, new_rows):
     assert ours.targets_.tolist() == order
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("skip_complete", [False, True])
 @pytest.mark.parametrize("order", ORDERS)
 def test_orders_are_those_of_the_twin(holes, new_rows, order, skip_complete):
@@ -103,7 +104,7 @@ def test_orders_are_those_of_the_twin(holes, new_rows, order, skip_complete):
     assert_near(again, twin.transform(new_rows), holes)
 
 
-@pytest.mark.thinned("column-8")
+@pytest.mark.slow
 @pytest.mark.parametrize(("updates", "n"), [("sweep", 24), ("column", 8)])
 def test_both_ways_converge_to_the_cells_of_the_twin(updates, n):
     rng = np.random.default_rng(8)
@@ -123,6 +124,7 @@ def test_both_ways_converge_to_the_cells_of_the_twin(updates, n):
     assert ours.change_ < TOL
 
 
+@pytest.mark.slow
 def test_every_sweep_makes_the_generalised_variance_smaller(holes):
     sizes = []
     for n in range(1, 4):
@@ -132,6 +134,7 @@ def test_every_sweep_makes_the_generalised_variance_smaller(holes):
     assert (np.diff(sizes) < 0).all()
 
 
+@pytest.mark.slow
 def test_hearts_of_four_hospitals(heart):
     X = pd.concat(heart.values()).to_numpy()
     federation = simulate(heart, policy=Policy.open())
@@ -213,6 +216,7 @@ def test_rare_patterns_keep_their_means_under_a_policy(heart, updates, follow):
     assert_allclose(np.sqrt(made.var_), ours.std_, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_classes_of_a_pattern_are_not_small_either(heart):
     tables = heart_disease.load()
     found = IterativeImputer(1).fit(simulate(tables, label="num"))
@@ -224,6 +228,7 @@ def test_classes_of_a_pattern_are_not_small_either(heart):
     assert_array_equal(found.n_regressed_, expected)
 
 
+@pytest.mark.slow
 def test_columns_that_a_silo_lacks_altogether(holes):
     silos = {name: part.copy() for name, part in partition_rows(holes, 3).items()}
     silos["silo2"][:, [2, 4]] = np.nan
@@ -264,6 +269,7 @@ def test_rows_without_a_missing_cell_teach_regressions_all_the_same(holes):
         assert len({line.round for line in federation.ledger}) == 3
 
 
+@pytest.mark.slow
 def test_a_single_column_has_its_mean():
     X = np.arange(40.0)[:, None]
     X[::7] = np.nan
@@ -293,6 +299,7 @@ def test_releases_are_those_of_the_docstring(holes):
     ]
 
 
+@pytest.mark.slow
 def test_column_by_column_takes_a_round_for_each_incomplete_column(holes):
     federation = open_silos(holes)
     IterativeImputer(2, updates="column", skip_complete=True).fit(federation)
@@ -300,6 +307,7 @@ def test_column_by_column_takes_a_round_for_each_incomplete_column(holes):
     assert len({line.round for line in federation.ledger}) == 3 + 2 * (P - 1) + 1
 
 
+@pytest.mark.slow
 def test_other_steps_follow_it(heart):
     federation = simulate(heart, follow=True)
     model = make_pipeline(IterativeImputer(3), up.StandardScaler(), up.PCA(2))
@@ -308,6 +316,7 @@ def test_other_steps_follow_it(heart):
     assert np.isfinite(model.transform(pd.concat(heart.values()))).all()
 
 
+@pytest.mark.slow
 def test_some_columns_of_a_table(heart):
     federation = simulate(heart)
     blood = ["trestbps", "chol", "thalach", "age"]
@@ -319,6 +328,7 @@ def test_some_columns_of_a_table(heart):
     assert np.all(scaled.n_samples_seen_ == 920)
 
 
+@pytest.mark.slow
 def test_a_saved_model_transforms_alike(holes, new_rows, tmp_path):
     for updates in ("sweep", "column"):
         ours = IterativeImputer(2, updates=updates).fit(open_silos(holes))
@@ -329,6 +339,7 @@ def test_a_saved_model_transforms_alike(holes, new_rows, tmp_path):
         assert again.get_params() == ours.get_params()
 
 
+@pytest.mark.slow
 def test_results_say_what_was_filled_by_what(heart):
     summary = IterativeImputer(5).fit(simulate(heart)).summary()
     text = " ".join(str(summary).split())
@@ -342,6 +353,7 @@ def test_results_say_what_was_filled_by_what(heart):
     assert (ours.std_ >= mean_filled * (1 - 1e-12)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "updates", ["sweep", pytest.param("column", marks=pytest.mark.slow)]
 )
@@ -349,6 +361,7 @@ def test_keeps_the_conventions(holes, updates):
     check_estimator(IterativeImputer(2, updates=updates), holes)
 
 
+@pytest.mark.slow
 def test_names_come_out_as_they_went_in(heart):
     ours = IterativeImputer(1).fit(simulate(heart))
     assert list(ours.get_feature_names_out()) == list(heart_disease.FEATURES)

@@ -34,7 +34,7 @@ def twin_of(X, **parameters):
     return twin.fit(X)
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Feature 3 is constant", "ignore:Bins whose width")
 @pytest.mark.parametrize(
     ("cuts", "strategy", "encode"),
@@ -70,6 +70,7 @@ def test_equals_scikit_learn_on_pooled_rows(rows, cuts, strategy, encode):
     assert_allclose(observed, made.mean(axis=0), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_outer_edges_are_nobodys_cells(rows):
     model = up.KBinsDiscretizer(3, strategy="uniform").fit(silos(rows[:, [0]]))
     ordered, edges = np.sort(rows[:, 0]), model.bin_edges_[0]
@@ -88,6 +89,7 @@ def test_declared_ranges_ask_no_quantile():
     assert out == {"k_bins_discretizer.local_bins"}
 
 
+@pytest.mark.slow
 def test_releases_what_the_docstring_says(rows):
     federation = silos(rows[:, :1], follow=True)
     up.KBinsDiscretizer(3).fit(federation)
@@ -105,6 +107,7 @@ def test_releases_what_the_docstring_says(rows):
     assert {line.visibility for line in out} == {"summed", "veiled"}
 
 
+@pytest.mark.slow
 def test_two_sets_of_edges_do_not_subtract_to_the_rows_between_them():
     X = np.random.default_rng(4).uniform(0, 1, (300, 2))
     federation = silos(X, (100, 200))
@@ -142,6 +145,7 @@ def test_bins_of_few_rows_are_refused():
         model.fit(silos(X, (100, 200)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
@@ -160,6 +164,7 @@ def test_mistakes_are_named(rows, parameters, words):
         up.KBinsDiscretizer(**parameters).fit(silos(rows[:, :1]))
 
 
+@pytest.mark.slow
 def test_missing_cells_are_refused(rows):
     X = rows[:, :1].copy()
     X[3] = np.nan
@@ -167,6 +172,7 @@ def test_missing_cells_are_refused(rows):
         up.KBinsDiscretizer(3).fit(silos(X))
 
 
+@pytest.mark.slow
 def test_its_results_have_a_row_for_each_bin(rows):
     model = up.KBinsDiscretizer(3).fit(silos(rows[:, :1]))
     frame = model.summary().to_frame("bins")
@@ -177,6 +183,7 @@ def test_its_results_have_a_row_for_each_bin(rows):
 X = np.random.default_rng(1).standard_normal((64, 3))
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     "check",
     check_estimator(up.KBinsDiscretizer(2), X, generate_only=True),

@@ -95,7 +95,7 @@ def one_hot_twin(**options):
     return sklearn.preprocessing.OneHotEncoder(**options)
 
 
-@pytest.mark.thinned
+@pytest.mark.slow
 @pytest.mark.parametrize("follow", [False, True])
 @pytest.mark.parametrize("drop", [None, "first", "if_binary"])
 def test_components_are_those_of_encoded_pooled_columns(parts, drop, follow):
@@ -113,6 +113,7 @@ def test_components_are_those_of_encoded_pooled_columns(parts, drop, follow):
     assert_allclose(later, scores, atol=1e-8)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("follow", [False, True])
 @pytest.mark.parametrize("min_frequency", [5, 20])
 @pytest.mark.parametrize("unknown", ["ignore", "infrequent_if_exist", "error"])
@@ -143,6 +144,7 @@ def test_names_that_nobody_had_are_encoded_as_by_scikit_learn(
     assert_allclose(described.mean_[0, places], wanted.mean(axis=0), rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("follow", [False, True])
 @pytest.mark.parametrize("fill_value", [None, 7])
 def test_a_constant_fills_text_and_numbers(parts, fill_value, follow):
@@ -164,6 +166,7 @@ def test_a_constant_fills_text_and_numbers(parts, fill_value, follow):
     assert "imputer.own_constants" in {line.step for line in federation.ledger}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("follow", [False, True])
 def test_numbers_of_categories_are_those_of_pooled_columns(parts, follow):
     # scikit-learn numbers rare names behind the others too, and keeps missing cells.
@@ -179,6 +182,7 @@ def test_numbers_of_categories_are_those_of_pooled_columns(parts, follow):
     assert_same_components(ours[-1], filled_and_scaled(encoded(parts, twin)))
 
 
+@pytest.mark.slow
 def test_missing_categories_stay_missing_numbers(parts):
     federation = federation_of(parts, policy=up.Policy.open())
     encoder = up.OrdinalEncoder().fit(federation)
@@ -191,6 +195,7 @@ def test_missing_categories_stay_missing_numbers(parts):
     assert_allclose(described.mean_.ravel(), theirs.mean(), rtol=1e-9)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("kind", [up.CCA, up.PLSSVD])
 def test_two_views_of_encoded_columns_are_those_of_pooled_ones(parts, kind):
     two = {"bank": parts["bank"].drop(columns="bmi"), "shop": parts["shop"]}
@@ -213,6 +218,7 @@ def test_two_views_of_encoded_columns_are_those_of_pooled_ones(parts, kind):
         assert_allclose(ours[-1].score_correlations_, wanted, rtol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("follow", [False, True])
 def test_names_that_are_missing_are_the_most_frequent_ones(parts, follow):
     # Of equally frequent names both take the first in the order of text.
@@ -237,6 +243,7 @@ def test_names_that_are_missing_are_the_most_frequent_ones(parts, follow):
         _ = ours[0].statistics_
 
 
+@pytest.mark.slow
 def test_rows_that_are_matched_by_ids_keep_their_categories(parts):
     random, ids = np.random.default_rng(1), [f"p{i}" for i in range(N)]
     # Each silo has the rows in an order of its own, and some that others lack.
@@ -256,6 +263,7 @@ def test_rows_that_are_matched_by_ids_keep_their_categories(parts):
     assert_same_components(ours[-1], filled_and_scaled(encoded(common, one_hot_twin())))
 
 
+@pytest.mark.slow
 def test_other_models_of_columns_read_encoded_ones(parts):
     parts = {**parts, "bank": parts["bank"].drop(columns="bmi")}
     federation = federation_of(parts, policy=up.Policy.open())
@@ -277,6 +285,7 @@ def test_other_models_of_columns_read_encoded_ones(parts):
     assert_allclose(ours.coef_, theirs.coef_, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("follow", [False, True])
 def test_mmvfl_selects_among_encoded_columns(parts, follow):
     ill = (parts["tax"]["marker"] > 0).astype(int)
@@ -334,6 +343,7 @@ def test_the_ledger_is_what_the_docstring_says(parts):
     assert not any(word in shown for word in ("north", "moon", "yes"))
 
 
+@pytest.mark.slow
 def test_columns_have_the_names_that_silos_have_for_them(parts):
     federation = federation_of(parts)
     encoder = up.OneHotEncoder(drop="if_binary").fit(federation)
@@ -351,6 +361,7 @@ def test_columns_have_the_names_that_silos_have_for_them(parts):
     assert_same_components(ours, rows.to_numpy())
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("order", [("one", "ordinal"), ("ordinal", "one")])
 def test_silos_tell_encoders_of_the_same_columns_apart(parts, order):
     # What a silo keeps for a fit of a view takes the place of what it kept before.
@@ -362,6 +373,7 @@ def test_silos_tell_encoders_of_the_same_columns_apart(parts, order):
         up.SimpleImputer().fit(first.transform(federation))
 
 
+@pytest.mark.slow
 def test_a_silo_has_the_names_in_its_own_results(parts, tmp_path):
     folder = study_of(parts, tmp_path, '[[steps]]\nmodel = "OneHotEncoder"\n')
     up.Study.from_file(folder / "study.toml").run()
@@ -402,6 +414,7 @@ def test_steps_keep_what_they_declare(parts):
     check_step(shown_made, cells.to_numpy(), kept=kept)
 
 
+@pytest.mark.slow
 def test_a_silo_answers_one_min_frequency(parts):
     # With 1, 2, 3, ... the number of columns would tell the rows of each category.
     federation = federation_of(parts)
@@ -420,6 +433,7 @@ def test_a_silo_answers_one_min_frequency(parts):
     assert n_columns[0] > n_columns[1]
 
 
+@pytest.mark.slow
 def test_a_silo_refuses_categories_of_few_people(parts):
     blood = ["AB"] * 3 + ["0"] * (N - 3)
     few = {**parts, "bank": parts["bank"].drop(columns="site")}
@@ -492,6 +506,7 @@ def first_dropped(part):
     return np.column_stack([part.drop(columns=texts).to_numpy(float), dummies])
 
 
+@pytest.mark.slow
 def test_a_study_fills_text_and_ignores_unknown_names(parts, tmp_path):
     out, study = tmp_path / "run", tmp_path / "study.toml"
     text = '[study]\nname = "own"\npartition = "columns"\naligned = true\n'

@@ -155,6 +155,7 @@ def test_components_of_transformed_columns_are_those_of_scikit_learns(
             assert not out or (line.visibility, line.bytes) == ("kept", 0)
 
 
+@pytest.mark.slow
 def test_a_silo_cuts_its_columns_at_one_set_of_its_own_quantiles(parts):
     whole = {name: part.fillna(0.0) for name, part in parts.items()}
     federation = federation_of(whole, policy=POLICY)
@@ -173,7 +174,7 @@ def test_a_silo_cuts_its_columns_at_one_set_of_its_own_quantiles(parts):
             up.PCA(2).fit(mapped)
 
 
-@pytest.mark.thinned
+@pytest.mark.slow
 @pytest.mark.parametrize("follow", [False, True])
 @pytest.mark.parametrize("strategy", ["mean", "median", "most_frequent", "constant"])
 def test_indicators_are_those_of_pooled_columns(parts, strategy, follow):
@@ -215,6 +216,7 @@ def test_a_silo_refuses_indicators_of_few_people(parts):
     up.SimpleImputer().fit(federation)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "name"),
     [(up.StandardScaler(), "mean_"), (up.Describe(), "mean_")],
@@ -258,6 +260,7 @@ def test_bins_have_the_names_that_they_have_on_rows(parts):
         _ = bins.bin_edges_
 
 
+@pytest.mark.slow
 def test_a_silo_shows_how_many_bins_it_has_for_one_number(parts):
     # Zeros that are 55% of a column are the median, and not the lowest of three
     # quantiles: numbers of bins for 2, 3, ... would tell their share.
@@ -288,6 +291,7 @@ def test_a_silo_refuses_bins_of_few_people(parts):
         model.fit(federation_of(few, policy=POLICY))
 
 
+@pytest.mark.slow
 def test_other_people_are_scaled_by_what_was_kept(parts):
     whole = {name: part.fillna(0.0) for name, part in parts.items()}
     fitted = up.RobustScaler().fit(federation_of(whole, policy=POLICY))
@@ -301,6 +305,7 @@ def test_other_people_are_scaled_by_what_was_kept(parts):
     assert_allclose(ours.explained_variance_, theirs, rtol=1e-10)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     ("model", "name"),
     [
@@ -327,6 +332,7 @@ def test_a_column_without_a_value_is_named_by_its_rule(parts):
     kept.fit(federation_of(parts))
 
 
+@pytest.mark.slow
 def test_a_silo_fills_few_cells_in_one_way_only(parts):
     few = {
         **parts,
@@ -389,6 +395,7 @@ def written(parts, folder, more='[[steps]]\nmodel = "RobustScaler"'):
     return folder / "study.toml"
 
 
+@pytest.mark.slow
 def test_from_a_study_file_to_each_silos_own_results(parts, tmp_path):
     study, out = written(parts, tmp_path), tmp_path / "run"
     for command in (["plan", study], ["run", study, "--out", out], ["report", out]):
@@ -402,7 +409,7 @@ def test_from_a_study_file_to_each_silos_own_results(parts, tmp_path):
     assert {repr(float(value)) for value in medians} <= numbers
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("step", "kept"),
     [
@@ -436,6 +443,7 @@ def test_a_study_cannot_ask_for_quantiles(parts, tmp_path):
         StudyFile.from_file(study)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     "model",
     [

@@ -64,6 +64,7 @@ def units(X):
     return np.nanstd(np.sign(X) * np.log1p(np.abs(X)), axis=0)
 
 
+@pytest.mark.slow
 def test_finds_the_pooled_optimum(federate, rows, holes):
     X = np.column_stack([rows[:, :3], holes[:, 3:]])
 
@@ -130,6 +131,7 @@ def test_hard_columns(name):
     assert (np.diff(scaled[np.argsort(x), 0][: np.isfinite(x).sum()]) >= 0).all()
 
 
+@pytest.mark.slow
 def test_digits_on_which_scikit_learn_fails():
     x = np.asarray(real("digits"))
     pixel = x[:, [np.flatnonzero((x != 0).sum(axis=0) == 1)[0]]]
@@ -139,6 +141,7 @@ def test_digits_on_which_scikit_learn_fails():
     assert is_optimal(pixel[:, 0], float(ours.lambdas_[0]), TOL)
 
 
+@pytest.mark.slow
 def test_new_rows_come_back(rows):
     model = summed().fit(open_silos(rows))
     new = rows[::-4] + 0.1 * rows.std(axis=0)
@@ -166,6 +169,7 @@ def test_constant_columns_are_warned_of_and_left(rows, constant):
     assert_allclose(ours.inverse_transform(ours.transform(X)), X, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_federation_is_transformed_in_its_silos(rows):
     federation = open_silos(rows)
     for standardize in (True, False):
@@ -181,6 +185,7 @@ def test_a_federation_is_transformed_in_its_silos(rows):
         assert np.isfinite(again.lambdas_ * sigma).all()
 
 
+@pytest.mark.slow
 def test_twin_for_silos_without_this_library(rows):
     X = rows[:, [0, 1, 4]]
     for standardize in (True, False):
@@ -193,12 +198,14 @@ def test_twin_for_silos_without_this_library(rows):
         model.to_sklearn()
 
 
+@pytest.mark.slow
 def test_saves_and_loads(rows, tmp_path):
     model = summed().fit(open_silos(rows))
     again = load(save(model, tmp_path / "power.unpooled"))
     assert_array_equal(again.transform(rows), model.transform(rows))
 
 
+@pytest.mark.slow
 def test_releases_only_what_the_docstring_says(rows):
     federation = simulate(partition_rows(rows, 3), policy={"max_released_share": 1.0})
     model = summed(tol=2.0**-10).fit(federation)
@@ -223,6 +230,7 @@ def test_releases_only_what_the_docstring_says(rows):
     ]
 
 
+@pytest.mark.slow
 def test_a_plan_tells_what_a_fit_of_moderate_columns_would_ask(rows):
     """How many rounds it takes depends on the slopes, which a plan has not."""
     federation = open_silos(rows)
@@ -238,6 +246,7 @@ def test_a_plan_tells_what_a_fit_of_moderate_columns_would_ask(rows):
     }
 
 
+@pytest.mark.slow
 def test_skewness_before_and_after_is_that_of_pooled_rows(rows):
     """Equal to SciPy's on the pooled rows; cells are missing, a column is constant."""
     X = rows.copy()
@@ -270,6 +279,7 @@ def test_skewness_before_and_after_is_that_of_pooled_rows(rows):
     assert steps[-1] == "power.local_third_powers"
 
 
+@pytest.mark.slow
 def test_skewness_is_opened_only_where_it_is_asked_for(rows):
     federation = simulate(partition_rows(rows, 3), policy=Policy.open())
 
@@ -280,7 +290,7 @@ def test_skewness_is_opened_only_where_it_is_asked_for(rows):
     assert "skewness=True" in model.summary().tables["columns"].note
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["wine", "diabetes", "breast_cancer"])
 def test_opens_a_hundred_numbers_of_a_column_at_most(name):
     X = real(name)
@@ -314,6 +324,7 @@ def test_refusal_limit(rows):
         summed().fit(simulate(partition_rows(rows, 2)))
 
 
+@pytest.mark.slow
 def test_stands_in_a_pipeline_between_others(holes):
     federation = open_silos(holes)
     steps = (SimpleImputer(), summed(), PCA(3))
@@ -328,6 +339,7 @@ def test_stands_in_a_pipeline_between_others(holes):
                     rtol=1e-6, atol=1e-9)  # fmt: skip
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("mode", ["mpc", "summed"])
 def test_a_plan_tells_what_both_ways_cost(rows, mode):
     federation = open_silos(rows)

@@ -33,6 +33,7 @@ def exact(rows):
     return PowerTransformer(**OPTIONS).fit(federation)
 
 
+@pytest.mark.slow
 def test_learns_lambda_and_releases_nothing_but_signs(rows):
     federation = simulate(partition_rows(rows, 3))
     expected = plan(PowerTransformer(**OPTIONS), federation)

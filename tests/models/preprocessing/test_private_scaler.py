@@ -231,6 +231,7 @@ def test_plan_ledger_and_model_agree_on_the_total(rows):
     assert federation.ledger.verify()
 
 
+@pytest.mark.slow
 def test_what_left_without_noise_is_named(rows):
     federation = open_silos(rows)
     pipeline().fit(federation)
@@ -244,6 +245,7 @@ def test_what_left_without_noise_is_named(rows):
     assert spent(simulate(partition_rows(rows, 3)).ledger) is None
 
 
+@pytest.mark.slow
 def test_a_budget_counts_the_steps_together(rows):
     # Each step by itself has room, both have not: the plan says so before anything is
     # spent, and a study that runs all the same is stopped at its second step.
@@ -264,6 +266,7 @@ def test_a_budget_counts_the_steps_together(rows):
     pipeline().fit(federation)
 
 
+@pytest.mark.slow
 def test_silos_that_demand_privacy_answer_the_pipeline(rows):
     rules = {"require_privacy": True, "min_rows": 1}
     federation = simulate(partition_rows(rows, 3), policy=rules, follow=True)

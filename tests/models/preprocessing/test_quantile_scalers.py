@@ -25,6 +25,7 @@ def silos(X, **options):
     return up.simulate(dict(zip("abc", np.split(X, [60, 120]), strict=True)), **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parameters", [{}, {"unit_variance": True}])
 def test_robust_scaler_is_scikit_learns(rows, parameters):
     federation = silos(rows, policy=up.Policy.open())
@@ -35,7 +36,7 @@ def test_robust_scaler_is_scikit_learns(rows, parameters):
     assert_allclose(ours.to_sklearn().transform(new), twin.transform(new), rtol=RTOL)
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("output", ["uniform", "normal"])
 def test_quantile_transformer_is_scikit_learns(rows, output):
     named = {"n_quantiles": 11, "output_distribution": output}
@@ -47,6 +48,7 @@ def test_quantile_transformer_is_scikit_learns(rows, output):
     assert_allclose(ours.transform(new), twin.transform(new), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_outer_quantiles_move_inward(rows):
     model = up.QuantileTransformer(n_quantiles=5).fit(silos(rows))
     ordered = np.sort(rows[:, 1])
@@ -57,6 +59,7 @@ def test_outer_quantiles_move_inward(rows):
     assert (np.diff(model.quantiles_, axis=0) >= 0).all()
 
 
+@pytest.mark.slow
 def test_default_rules_leave_scales_within_brackets(rows):
     model = up.RobustScaler().fit(silos(rows))
     twin = theirs.RobustScaler().fit(rows)
@@ -70,6 +73,7 @@ def test_a_column_of_mostly_equal_values_keeps_its_scale():
     assert up.RobustScaler().fit(silos(X)).scale_[1] == 1.0
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     ("model", "words"),
     [

@@ -60,7 +60,7 @@ def test_of_two_values_the_rarer_is_counted(common, rare):
     assert not model.get_support()[0]
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("k", range(1, 10))
 def test_rows_that_differ_by_unequal_amounts_are_no_more_than_counted(k):
     """Pixels of any brightness, on any background: fewer than ten are always rare."""
@@ -83,6 +83,7 @@ def test_columns_are_left_out_of_arrays_and_views_alike():
     assert model.transform(federation).feature_names == ("x0", "x1", "x3", "x5")
 
 
+@pytest.mark.slow
 def test_a_pipeline_that_silos_refuse_goes_through_behind_it():
     Z = np.random.default_rng(0).standard_normal((300, 8))
     Z[:, 6] = 0.0
@@ -102,6 +103,7 @@ def test_a_pipeline_that_silos_refuse_goes_through_behind_it():
     assert_allclose(pipeline[-1].components_, direct.components_, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_sparse_rows_and_missing_cells():
     Z = np.where(rng.random((300, 5)) < [0.3, 0.01, 0.5, 0.005, 0.2], 1.0, 0.0)
     dense = up.RareColumns().fit(up.simulate(up.partition_rows(Z, 3)))

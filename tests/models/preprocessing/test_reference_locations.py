@@ -35,7 +35,7 @@ def declared(X, scale=1.0, shift=0.0):
     }
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     ("scale", "shift"),
@@ -60,6 +60,7 @@ def test_what_is_declared_need_only_be_near(rows, mode, scale, shift):
         assert rounds.rounds == 2 + 3 + 5 * model.n_iter_
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", ["years", "all negative", "missing"])
 def test_hard_columns_about_a_declared_reference(mode, name):
@@ -86,6 +87,7 @@ def test_it_is_saved_with_the_model(rows, tmp_path):
     assert {k: tuple(v) for k, v in again.reference.items()} == model.reference
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_plan_and_the_ledger_declare_it(rows, mode):
     federation = simulate(partition_rows(rows, 3))

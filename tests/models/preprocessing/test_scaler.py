@@ -66,6 +66,7 @@ def test_equals_the_pooled_twin(federate, rows, holes, new_rows, missing):
     assert_allclose(ours.inverse_transform(scaled), new_rows, rtol=RTOL)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("with_mean", [False, True])
 @pytest.mark.parametrize("with_std", [False, True])
 def test_options(holes, new_rows, with_mean, with_std):
@@ -78,6 +79,7 @@ def test_options(holes, new_rows, with_mean, with_std):
     assert_allclose(ours.transform(new_rows), theirs.transform(new_rows), 1e-7, 1e-7)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("constant", [0.0, 7.3, -1e8, 1e-8])
 def test_constant_columns_are_not_scaled(federate, rows, constant):
     X = np.column_stack([rows[:, 4], np.full(N, constant)])
@@ -198,6 +200,7 @@ def test_refusal_limit(rows):
         scaler.inverse_transform(rows[:, :1])
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("scale", [1e-12, 1e15])
 def test_scales_beyond_what_is_promised(scale):
     X = np.random.default_rng(0).standard_normal((N, 2)) * [1, scale]

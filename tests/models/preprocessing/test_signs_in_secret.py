@@ -41,7 +41,7 @@ def test_hard_columns(name):
     assert 0.5 <= model.spread_[0] / spread(x) <= 3.0
 
 
-@pytest.mark.thinned("iris")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", mostly_slow(REAL, "iris", "wine"))
 def test_real_features(name):
     X = real(name)
@@ -54,6 +54,7 @@ def test_real_features(name):
         assert rounds <= 200
 
 
+@pytest.mark.slow
 def test_any_split_gives_the_same():
     X = np.column_stack([made_up()[name][:400] for name in ("outlier", "years")])
     rng, fits = np.random.default_rng(1), []
@@ -65,6 +66,7 @@ def test_any_split_gives_the_same():
 
 
 # ψ overflows there at the reference and, the other way, about it.
+@pytest.mark.slow
 @example(centre=1.0, exponent=-12, seed=510, kind="normal")
 @example(centre=0.0, exponent=5, seed=0, kind="exponential")
 @settings(max_examples=10)
@@ -95,6 +97,7 @@ def test_a_reference_is_found_wherever_rows_lie(centre, exponent, seed, kind):
     assert 0.5 <= model.spread_[0] / spread(x) <= 12
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("constant", [0.0, 7.3, -1e8, 1e-8])
 def test_constants_are_seen(constant):
     X = np.column_stack([np.full(50, constant), np.arange(50.0)])

@@ -53,7 +53,7 @@ def of_clusters(clusters, *, site_effects):
 WAYS = [(None, False), ("ward", False), ("ward", True)]
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(("clusters", "site_effects"), WAYS)
 def test_a_linear_regression_equals_statsmodels(clusters, site_effects):
     X = made()
@@ -97,7 +97,7 @@ def test_a_generalised_linear_model_equals_statsmodels(clusters, site_effects):
     assert np.isfinite(up.metrics.r2_score("count", model.predict(federation)))
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("clusters", "site_effects"), WAYS)
 def test_a_logistic_regression_equals_statsmodels(clusters, site_effects):
     X = made()
@@ -117,6 +117,7 @@ def test_a_logistic_regression_equals_statsmodels(clusters, site_effects):
     assert model.score(federation, "kind") == pytest.approx(right)
 
 
+@pytest.mark.slow
 def test_one_more_round_opens_products_and_the_number_of_clusters():
     X = made().drop(columns="count")
     federation = silos(X)
@@ -128,6 +129,7 @@ def test_one_more_round_opens_products_and_the_number_of_clusters():
     assert up.plan(model, federation, "y").rounds == 4
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     ("options", "change", "sentence"),
     [
@@ -147,6 +149,7 @@ def test_refused(options, change, sentence):
         up.LinearRegression(**options).fit(silos(X), "y")
 
 
+@pytest.mark.slow
 def test_few_silos_are_no_clusters_and_few_clusters_are_named():
     X = made()[["a", "b", "y"]]
     model = up.LinearRegression(cov_type="cluster")

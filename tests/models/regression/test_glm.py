@@ -61,7 +61,7 @@ def test_convention(check):
     check()
 
 
-@pytest.mark.thinned("gamma", "binomial")
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_equals_statsmodels(family):
     X = made(family)
@@ -86,7 +86,7 @@ def test_equals_statsmodels(family):
         assert_allclose(getattr(ours, name), value, rtol=1e-8)
 
 
-@pytest.mark.thinned("gamma")
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["binomial", "poisson", "gamma"])
 def test_robust_errors_are_the_sandwich(family):
     X = made(family)
@@ -120,6 +120,7 @@ def test_what_is_no_column_for_an_offset_is_refused(offset, message):
         up.GLM("poisson", offset=offset).fit(silos(X), "y")
 
 
+@pytest.mark.slow
 def test_an_offset_is_added_to_the_linear_predictor():
     X = made("poisson").assign(exposure=np.linspace(-1.0, 1.0, 240))
     Z = sm.add_constant(X[list("abc")])
@@ -137,6 +138,7 @@ def test_an_offset_is_added_to_the_linear_predictor():
         ours.predict(X[list("abc")])
 
 
+@pytest.mark.slow
 def test_score_is_the_explained_deviance_of_new_rows():
     X = made("poisson", 400)
     ours = up.GLM("poisson").fit(silos(X[:240]), "y")
@@ -150,6 +152,7 @@ def test_score_is_the_explained_deviance_of_new_rows():
     assert np.isfinite(r2)
 
 
+@pytest.mark.slow
 def test_rounds_are_two_and_those_of_the_search():
     federation = silos(made("poisson"))
 
@@ -159,6 +162,7 @@ def test_rounds_are_two_and_those_of_the_search():
     assert ours.n_iter_ < 8
 
 
+@pytest.mark.slow
 def test_skewed_costs_are_fitted_within_the_rounds_that_there_are():
     """Fisher scoring takes 50 steps here: of a gamma its curvature is another one."""
     rng = np.random.default_rng(2)
@@ -182,6 +186,7 @@ def of_one(value):
     return lambda X: np.where(np.arange(len(X)) == 5, value, 0.5)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     ("family", "change", "error", "sentence"),
     [
@@ -199,6 +204,7 @@ def test_refused(family, change, error, sentence):
         up.GLM(family).fit(silos(X), "y")
 
 
+@pytest.mark.slow
 def test_separated_responses_and_too_few_rounds_are_named():
     X = made("binomial")
     with pytest.raises(DataError, match=r"are separated: .* 'a' foremost"):
@@ -207,6 +213,7 @@ def test_separated_responses_and_too_few_rounds_are_named():
         up.GLM("binomial", max_iter=2).fit(silos(X), "y")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "name", "text"),
     [

@@ -74,6 +74,7 @@ def of_pooled(X, twin):
     return {"coef_": twin.coef_, "intercept_": twin.intercept_}
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("cov_type", ["nonrobust", "HC0", "HC1"])
 @pytest.mark.parametrize("sizes", [(80, 80), (1, 200)], ids=str)
 def test_equals_statsmodels(cov_type, sizes):
@@ -107,6 +108,7 @@ def test_equals_statsmodels(cov_type, sizes):
         assert_allclose(getattr(ours, name), value, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_heart_disease_equals_statsmodels():
     federation = up.simulate(load(), label="num", follow=True)
     filled = up.SimpleImputer().fit(federation)
@@ -145,6 +147,7 @@ def test_ledger_is_what_the_docstring_says():
     ]
 
 
+@pytest.mark.slow
 def test_predictions_and_scores_of_new_rows():
     X = made(300)
     old, new = X[:200], X[200:]
@@ -229,6 +232,7 @@ def test_results_have_every_number():
     )
 
 
+@pytest.mark.slow
 def test_any_split_gives_the_same_answer():
     X = made()
     whole = up.LinearRegression().fit(silos(X), "y")
@@ -241,6 +245,7 @@ def test_any_split_gives_the_same_answer():
         assert_allclose(other.coef_se_, whole.coef_se_, **CLOSE)
 
 
+@pytest.mark.slow
 def test_a_pipeline_with_a_scaler_predicts_the_same():
     X = made()
     steps = up.StandardScaler(), up.LinearRegression()

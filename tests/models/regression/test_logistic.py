@@ -62,6 +62,7 @@ def of_scikit_learn(X, y, **options):
     return {"coef_": twin.coef_, "intercept_": twin.intercept_}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cov_type", ["nonrobust", "HC0"])
 def test_two_classes_equal_statsmodels(cov_type):
     X = made(2)
@@ -85,6 +86,7 @@ def test_two_classes_equal_statsmodels(cov_type):
         assert_allclose(getattr(ours, name), value, rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cov_type", ["nonrobust", "HC0"])
 def test_three_classes_equal_statsmodels(cov_type):
     X = made(3)
@@ -118,6 +120,7 @@ def test_three_classes_equal_statsmodels(cov_type):
     assert ours.conf_int().shape == (12, 2)
 
 
+@pytest.mark.slow
 def test_contrasts_against_any_class():
     ours = up.LogisticRegression().fit(silos(made(3)))
     first, last = ours.classes_[0], ours.classes_[-1]
@@ -135,6 +138,7 @@ def test_contrasts_against_any_class():
         up.LogisticRegression(1.0).fit(silos(made(2))).contrasts()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("site_effects", [False, True])
 def test_results_of_two_classes_are_told_against_the_reference(site_effects):
     """Of "ja" and "nein" the odds are of the second, which nobody asks for."""
@@ -174,6 +178,7 @@ def test_results_of_two_classes_are_told_against_the_reference(site_effects):
     )
 
 
+@pytest.mark.slow
 def test_results_of_three_classes_are_told_against_the_reference():
     X = made(3)
     second = sorted(X.kind.unique())[1]
@@ -194,7 +199,7 @@ def test_results_of_three_classes_are_told_against_the_reference():
     up.plan(up.LogisticRegression(reference="nobody"), silos(X))
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_rounds_are_at_most_four_and_those_of_the_search(n_classes):
     federation = silos(made(n_classes))
@@ -204,7 +209,7 @@ def test_rounds_are_at_most_four_and_those_of_the_search(n_classes):
     assert len({line.round for line in federation.ledger}) <= 4 + ours.n_iter_
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n_classes", "options"), [(3, {"cov_type": "HC0"}), (2, {"C": 0.05})], ids=str
 )
@@ -241,6 +246,7 @@ def test_a_search_by_gradients_opens_the_information_near_its_end(C, n_opened):
     assert (rounds[-1] == "information") == (C == np.inf)
 
 
+@pytest.mark.slow
 def test_five_classes_of_heart_disease_fit_into_the_default_budget():
     """The blocks of the information are symmetric, and two are opened of 17 rounds."""
     federation = up.simulate(load(), label="num", random_state=0, follow=True)
@@ -276,7 +282,7 @@ def test_five_classes_of_heart_disease_fit_into_the_default_budget():
         )
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["newton", "bfgs"])
 def test_a_column_that_separates_some_rows_is_named(solver):
     X = made(2).assign(d=np.arange(N) % 5 == 0).astype({"d": float})
@@ -302,6 +308,7 @@ def test_heart_disease_is_fitted_and_cross_validated_within_the_default_budget()
     assert (found["test_score"] > 0.7).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_a_penalty_equals_scikit_learn(n_classes):
     X = made(n_classes)
@@ -315,7 +322,7 @@ def test_a_penalty_equals_scikit_learn(n_classes):
         ours.conf_int()
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_predictions_and_metrics(n_classes):
     X = made(n_classes)
@@ -338,6 +345,7 @@ def test_predictions_and_metrics(n_classes):
         assert 0.5 < auc < 1.0
 
 
+@pytest.mark.slow
 def test_ten_orders_of_magnitude_between_columns():
     X = made(2)
     wide = X.assign(a=X.a * 1e5 + 1e6, b=X.b * 1e-5)
@@ -367,6 +375,7 @@ def test_heart_disease_equals_statsmodels():
     assert_allclose(model[-1].coef_, wanted["coef_"], rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
@@ -397,6 +406,7 @@ def test_cross_validated_and_searched():
     assert search.best_params_ == {"C": 1.0}
 
 
+@pytest.mark.slow
 def test_results_have_odds_ratios():
     ours = up.LogisticRegression().fit(silos(made(2)))
 
@@ -408,6 +418,7 @@ def test_results_have_odds_ratios():
     assert table["statistic"][1] == pytest.approx(ours.statistics_[0, 0])
 
 
+@pytest.mark.slow
 def test_results_say_of_which_class_two_classes_coefficients_are():
     summary = up.LogisticRegression().fit(silos(made(2))).summary()
 
@@ -421,6 +432,7 @@ def test_results_say_of_which_class_two_classes_coefficients_are():
     assert len(ends) == 1
 
 
+@pytest.mark.slow
 def test_coefficients_of_classes_stand_side_by_side():
     ours = up.LogisticRegression(0.5).fit(silos(made(3)))
 

@@ -52,7 +52,7 @@ def own_fits(frames, family):
     return np.array([f.params for f in fits]), np.array([f.bse for f in fits])
 
 
-@pytest.mark.thinned("binomial-True", "gaussian-False")
+@pytest.mark.slow
 @pytest.mark.parametrize("follow", [False, True])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_equals_statsmodels(family, follow):
@@ -96,6 +96,7 @@ def test_equals_statsmodels(family, follow):
     assert_allclose(found.conf_int("pooled")[1:], pooled.conf_int()[1:], rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_of_the_classes_of_a_label():
     frames = tables("binomial", seed=1)
     theta, error = own_fits(frames, "binomial")
@@ -124,6 +125,7 @@ def test_with_site_effects_the_pooled_regression_has_no_intercept():
     assert "none" not in str(found.summary())
 
 
+@pytest.mark.slow
 def test_silos_without_a_fit_of_their_own_are_named_and_left_out():
     frames = tables("binomial", seed=2)
     separated = frames["s3"]
@@ -182,6 +184,7 @@ def test_each_silo_shows_its_own_coefficients_and_nothing_else():
     assert shown == {"estimate", "variance", "fitted"}
 
 
+@pytest.mark.slow
 def test_checks():
     asks = "the steps of the pooled regression are asked under its name"
     check_estimator(

@@ -146,7 +146,7 @@ def test_what_a_ridge_regression_with_site_effects_releases():
     ]
 
 
-@pytest.mark.thinned("gamma", "binomial")
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_generalised_linear_model_equals_statsmodels(family):
     X, silo = made(family, SIZES[1])
@@ -170,6 +170,7 @@ def test_a_generalised_linear_model_equals_statsmodels(family):
         ours.predict(X[list("abc")])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["binomial", "poisson"])
 def test_robust_errors_equal_statsmodels(family):
     X, silo = made(family, SIZES[0])
@@ -199,7 +200,7 @@ def of_classes(n_classes, sizes):
     return X.drop(columns="y").assign(kind=kind), silo, codes
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("cov_type", ["nonrobust", "HC0"])
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_a_logistic_regression_equals_statsmodels(n_classes, cov_type):
@@ -250,6 +251,7 @@ def test_a_search_by_gradients_gives_the_same():
     assert_allclose(ours.coef_se_, wanted.coef_se_, rtol=1e-7)
 
 
+@pytest.mark.slow
 def test_a_penalty_leaves_the_silos_intercepts_alone():
     X, silo, codes = of_classes(2, [80, 160])
     X = X.assign(b=X.b * 1e-4)
@@ -264,6 +266,7 @@ def test_a_penalty_leaves_the_silos_intercepts_alone():
     assert_allclose(ours.coef_, twin.coef_[:, :3], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_what_leaves_and_what_stays():
     X, silo = made("poisson", SIZES[0])
     federation = silos(X, silo)
@@ -302,6 +305,7 @@ def test_a_column_that_is_constant_within_silos_is_named(model):
         model.fit(silos(X.assign(d=0.1 * silo), silo), "y")
 
 
+@pytest.mark.slow
 def test_a_silo_without_an_intercept_refuses():
     X, silo = made("poisson", SIZES[0])
     none = X.assign(y=np.where(silo == 1, 0.0, X.y))
@@ -314,6 +318,7 @@ def test_a_silo_without_an_intercept_refuses():
         up.LogisticRegression(site_effects=True).fit(federation)
 
 
+@pytest.mark.slow
 def test_folds_and_a_later_fit_do_not_predict():
     X, silo = made("poisson", SIZES[0])
     federation = silos(X, silo)
@@ -328,6 +333,7 @@ def test_folds_and_a_later_fit_do_not_predict():
         up.metrics.r2_score("y", first.predict(federation))
 
 
+@pytest.mark.slow
 def test_a_study_leaves_each_silo_its_own_intercept(tmp_path):
     X, silo = made("gaussian", SIZES[0])
     lines = ["[study]", 'name = "sites"']

@@ -119,6 +119,7 @@ def test_significance_is_wilks_and_bartletts(views):
     assert bartlett(np.array([1.0, 0.5]), 50, 3, 2).p_value[0] == 0.0
 
 
+@pytest.mark.slow
 def test_releases_only_what_the_docstring_says(views):
     for model, home in (
         (CCA(2), "cca"),
@@ -188,6 +189,7 @@ def test_arguments_are_checked(views, model, y, says):
         model.fit(silos(*views), y=y)
 
 
+@pytest.mark.slow
 def test_ill_posed_requests_are_refused_with_the_remedy():
     rng = np.random.default_rng(0)
     few = silos(*rng.standard_normal((2, 30, 16)), policy=Policy.open())

@@ -100,6 +100,7 @@ def test_two_parties_with_a_ridge_equal_pooled_cca(views, solver, c, secure_sum)
     assert_allclose(same.canonical_correlations_, r, rtol=1e-8)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     "model",
     [
@@ -170,6 +171,7 @@ def test_any_number_of_parties_equals_pooled_gcca(views, solver, c):
     assert (total[np.abs(total).argmax(axis=0), [0, 1]] > 0).all()
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("c", [0.9, 1.0])
 def test_units_of_a_view_break_no_bound(views, c):
     wide = {name: X * 1e4 for name, X in views.items()}
@@ -215,6 +217,7 @@ def many(sizes=(5, 4), n=1200):
     }
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("criterion", ["maxvar", "sumcor"])
 @pytest.mark.parametrize("sizes", [(5, 4), (2, 7)], ids=str)
 @pytest.mark.parametrize("follow", [False, True], ids=["", "followed"])

@@ -27,6 +27,7 @@ def own(X, Y, m=3, ridge=0.0):
     return found
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("ridge", [None, 2.0])
 def test_one_shot_is_the_published_algorithm(views, ridge):
     K = own(*views, ridge=ridge or 0.0)
@@ -87,6 +88,7 @@ def test_one_shot_takes_one_round(views, solver):
         model.predict(views[0])
 
 
+@pytest.mark.slow
 def test_the_power_method_on_the_dilation_has_no_gap(views):
     K = sum(own(*views))
     exact = np.linalg.svd(K)[0][:, :1]

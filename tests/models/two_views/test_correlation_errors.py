@@ -64,6 +64,7 @@ def test_they_are_the_infinitesimal_jackknife(split, secure_sum):
     assert_allclose(found.canonical_correlations_se_normal_, normal, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_one_round_more_opens_a_number_for_each_pair():
     federation = federated("balanced", follow=True)
     up.CCA(2).fit(federation, y=["x3", "x4"])

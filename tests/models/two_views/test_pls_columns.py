@@ -46,6 +46,7 @@ def test_equals_the_twin_on_joined_views(name, solver, sizes, secure_sum):
     assert_allclose(model.score_correlations_, r, rtol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TWINS)
 def test_more_columns_than_people(name):
     (ours, theirs, how), views = TWINS[name], related((90, 70), n=60)
@@ -122,6 +123,7 @@ def test_the_other_party_has_rows_only_up_to_a_rotation(name, monkeypatch):
         assert np.abs(cosines / np.linalg.norm(Z, axis=0)).max() < 0.999
 
 
+@pytest.mark.slow
 def test_order_of_parties_changes_nothing():
     views = related((30, 20))
     turned = dict(reversed(views.items()))

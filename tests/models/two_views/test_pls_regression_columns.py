@@ -64,6 +64,7 @@ def test_equals_the_twin_on_joined_views(solver, sizes, scale, secure_sum):
         assert_same(up_to_signs(ours, wanted), wanted)
 
 
+@pytest.mark.slow
 def test_more_columns_than_people():
     views = related((90, 3), n=60)
     twin = twin_of(views, 3)
@@ -96,6 +97,7 @@ def test_held_out_rows():
         assert_same(up_to_signs(z, t), t)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("y", ["bank", ["x0", "x1", "x2"]])
 def test_y_names_the_party_that_is_predicted(y):
     views = related((3, 4))
@@ -118,6 +120,7 @@ def test_a_label_names_nobody():
     assert model.y_party_ == "shop"
 
 
+@pytest.mark.slow
 def test_only_the_second_party_has_predictions_unless_it_shows_them():
     views = related((5, 4))
     federation = federated(views, policy={"min_parties": 2, "allow_row_level": True})

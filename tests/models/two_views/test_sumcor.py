@@ -53,6 +53,7 @@ def test_equals_pooled_mcca(c, solver, secure_sum):
     assert (total[np.abs(total).argmax(axis=0), [0, 1]] > 0).all()
 
 
+@pytest.mark.slow
 def test_differs_from_gcca_with_a_ridge_and_not_without():
     views = views_of()
     every, federation = list(views.values()), federated(views)
@@ -89,6 +90,7 @@ def test_more_columns_than_people_and_very_few(sizes):
     assert_same_scores(ours.values(), theirs)
 
 
+@pytest.mark.slow
 def test_new_rows_are_scored_with_the_kept_weights():
     views = views_of()
     train, test = federated(views).train_test_split(test_size=0.2, random_state=0)
@@ -99,6 +101,7 @@ def test_new_rows_are_scored_with_the_kept_weights():
     assert_same_scores(model.transform(test).values(), new)
 
 
+@pytest.mark.slow
 def test_order_of_parties_changes_nothing():
     views = views_of()
     one, other = federated(views), federated(dict(reversed(views.items())))
@@ -107,6 +110,7 @@ def test_order_of_parties_changes_nothing():
         assert_allclose(second[party], scores, atol=1e-8 * np.abs(scores).max())
 
 
+@pytest.mark.slow
 def test_the_coordinator_sees_mixtures_of_columns_and_no_people(secure_sum):
     federation = federated(views_of(), secure_sum=secure_sum)
     planned = plan(joint(1), federation)
@@ -130,6 +134,7 @@ def test_the_coordinator_sees_mixtures_of_columns_and_no_people(secure_sum):
     assert [(x.step, x.name, x.shape, x.visibility) for x in out][: len(left)] == left
 
 
+@pytest.mark.slow
 def test_the_coordinator_does_not_open_the_images(monkeypatch):
     seen = images_opened(monkeypatch)
     joint().fit(federated(views_of()))
@@ -137,6 +142,7 @@ def test_the_coordinator_does_not_open_the_images(monkeypatch):
     assert all(isinstance(value, Veiled) for value in seen)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_done_is_refused(tmp_path):
     federation = federated(views_of())
     with pytest.raises(DataError, match="criterion='sum'"):

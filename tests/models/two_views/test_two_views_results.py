@@ -49,6 +49,7 @@ def frame_of(model, name):
     return model.summary().to_frame(name)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 def test_correlations_and_fit_are_those_of_pooled_rows(views, model):
     X, Y = views
@@ -131,6 +132,7 @@ def test_standardised_coefficients_are_those_of_standardised_columns(views):
     assert (coefficients.loc["(intercept)"] == 0).all()
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("k", [1, 2])
 def test_one_response_is_drawn_within_the_circle(views, k):
     """Its correlation with its own scores is 1: it is drawn against x-scores."""
@@ -162,6 +164,7 @@ def test_a_response_is_not_crowded_out_by_many_columns():
     assert len({row[0] for row in table.rows}) == 51
 
 
+@pytest.mark.slow
 def test_more_columns_than_rows_have_the_same_results():
     rng = np.random.default_rng(2)
     common = rng.standard_normal((60, 2))

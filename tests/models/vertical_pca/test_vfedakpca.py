@@ -45,6 +45,7 @@ def test_equals_independent_code(rows, secure_sum, kernel, weights, align_signs)
     assert len(ours.history_) == 2
 
 
+@pytest.mark.slow
 def test_more_rounds_replace_the_data_as_vfedpca_does(rows):
     kernel = KERNELS["rbf"]
     parts = list(partition_columns(rows, 3).values())
@@ -70,6 +71,7 @@ def test_one_silo_is_kernel_pca(rows, kernel):
     assert_allclose(signed(ours.scores_, scores), scores, rtol=0, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_projections(rows):
     kernel = KERNELS["rbf"]
     features = VFedAKPCA(2, **kernel).fit(silos(rows))

@@ -56,6 +56,7 @@ def test_equals_independent_code(rows, init, secure_sum, options):
     assert_allclose(ours.u_ * np.sign(np.sum(ours.u_ * last, axis=0)), last, atol=ATOL)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("m", [2, 4, 9])
 def test_equals_independent_code_in_more_parts(rows, init, m):
     theirs = expected(rows, init, m=m, rounds=3)
@@ -65,6 +66,7 @@ def test_equals_independent_code_in_more_parts(rows, init, m):
     assert_allclose(ours.history_[-1]["u"], theirs[-1][0], rtol=0, atol=ATOL)
 
 
+@pytest.mark.slow
 def test_silos_that_are_copies_of_one_another_share_their_weights(rows, init):
     copies = np.hstack([rows[:, :2]] * 3)
 
@@ -109,6 +111,7 @@ def test_gives_the_figures_that_independent_code_gave(
     assert_allclose(np.mean(found, axis=0), [first, last], rtol=0, atol=6e-4)
 
 
+@pytest.mark.slow
 def test_rounds_after_the_second_change_nothing(rows, init):
     model = VFedPCA(init=init, rounds=5, warm_start=False)
     history = model.fit(silos(rows)).history_
@@ -128,6 +131,7 @@ def test_one_silo_is_pooled_power_iteration(rows):
     assert_allclose(ours.explained_variance_, pooled.explained_variance_, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_components_scores_and_new_rows(rows):
     federation = silos(rows)
     model = VFedPCA(2, rounds=2).fit(federation)
@@ -166,6 +170,7 @@ def test_releases_only_what_the_docstring_says(rows):
     assert federation.ledger.verify()
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     ("options", "disclosed"),
     [
@@ -182,6 +187,7 @@ def test_discloses_where_sums_do_not_do(rows, options, disclosed):
     assert shown == disclosed
 
 
+@pytest.mark.slow
 def test_disclosures_need_every_silo_to_allow_them(rows):
     rules = Policy(allow_row_level=True)
     VFedPCA(rounds=1).fit(silos(rows, policy=rules))
@@ -196,6 +202,7 @@ def test_disclosures_need_every_silo_to_allow_them(rows):
         _ = model.components_
 
 
+@pytest.mark.slow
 def test_plan_says_what_is_released(rows):
     federation = silos(rows)
     planned = plan(VFedPCA(2, rounds=3), federation)
@@ -206,6 +213,7 @@ def test_plan_says_what_is_released(rows):
     assert names == [(x.step, x.name, x.shape) for x in federation.ledger]
 
 
+@pytest.mark.slow
 def test_saved_models_come_back(rows, tmp_path):
     model = VFedPCA(2, rounds=2, align_signs=True).fit(silos(rows))
     _ = model.components_

@@ -59,6 +59,7 @@ def assert_same(history, theirs, heard):
         assert_allclose(entry["weights"], weights, rtol=0, atol=ATOL)
 
 
+@pytest.mark.slow
 @pytest.mark.thinned(4)
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 @pytest.mark.parametrize("topology", ["complete", "ring", "star"])
@@ -75,6 +76,7 @@ def test_equals_independent_code(rows, init, topology, options):
     assert_allclose(model.u_, first / np.linalg.norm(first, axis=0), atol=ATOL)
 
 
+@pytest.mark.slow
 def test_ten_silos_keep_their_order(rows, init):
     """silo10 stands behind silo9, not behind silo1."""
     X = np.hstack([rows, rows[:, :1] ** 2])
@@ -83,7 +85,7 @@ def test_ten_silos_keep_their_order(rows, init):
     assert_same(model.history_, theirs, heard_by("ring", 10))
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 def test_where_all_hear_all_it_is_what_a_server_merges(rows, init, secure_sum):
     among = VFedPCA(2, init=init, rounds=3, topology="complete")
     among.fit(silos(rows, secure_sum=secure_sum))
@@ -100,6 +102,7 @@ def test_where_all_hear_all_it_is_what_a_server_merges(rows, init, secure_sum):
     )
 
 
+@pytest.mark.slow
 def test_a_graph_of_one_s_own(rows, init):
     model = VFedPCA(init=init, rounds=2, topology=PATH).fit(silos(rows))
     star = {"silo2": ["silo1", "silo3"], "silo1": ["silo2"], "silo3": ["silo2"]}
@@ -108,6 +111,7 @@ def test_a_graph_of_one_s_own(rows, init):
     assert_allclose(model.history_[0]["weights"][0, 2], 0.0)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("topology", ["complete", "star"])
 def test_kernel_directions_equal_independent_code(rows, topology):
     parts = list(partition_columns(rows, 3).values())
@@ -121,6 +125,7 @@ def test_kernel_directions_equal_independent_code(rows, topology):
         assert_allclose(ours, theirs[:, 0], rtol=0, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_kernel_directions_by_deflation_are_those_of_a_server(rows):
     how = {"gamma": 0.05, "rounds": 2, "weights": "equal"}
     among = VFedAKPCA(2, topology="complete", **how).fit(silos(rows))
@@ -133,6 +138,7 @@ def left(federation):
     return fields(federation.ledger, "step name shape visibility", direction="out")
 
 
+@pytest.mark.slow
 def test_the_coordinator_is_told_nothing(rows):
     here = wire.silos(partition_columns(rows, 3), partition="columns", policy=OPEN)
     model = VFedPCA(2, rounds=2, topology="complete", random_state=0)
@@ -175,6 +181,7 @@ def test_neighbours_need_every_silo_to_allow_it(rows):
             model.fit(silos(rows, policy=rules))
 
 
+@pytest.mark.slow
 def test_plan_says_what_is_released(rows):
     federation = silos(rows)
     model = VFedPCA(2, rounds=2, topology="star")
@@ -184,6 +191,7 @@ def test_plan_says_what_is_released(rows):
     assert what == fields(federation.ledger, "step name shape peers parties")
 
 
+@pytest.mark.slow
 def test_saved_models_come_back(rows, tmp_path):
     model = VFedPCA(2, rounds=2, topology="ring", random_state=0).fit(silos(rows))
     save(model, tmp_path / "bare.unpooled")

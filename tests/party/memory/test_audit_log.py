@@ -64,6 +64,7 @@ def test_the_file_is_for_the_silos_own_user(place):
     assert place.log("a").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.slow
 def test_clocks_an_hour_apart_change_nothing(place, monkeypatch):
     shift = {"a": -3600, "b": 0, "c": 3600}
     current = ["b"]
@@ -103,6 +104,7 @@ def test_clocks_an_hour_apart_change_nothing(place, monkeypatch):
     assert AuditLog(place.log("b")).verify()
 
 
+@pytest.mark.slow
 @QUICK
 @given(data=st.data())
 def test_any_order_of_events_is_remembered(tmp_path_factory, data):

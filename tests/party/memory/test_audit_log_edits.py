@@ -64,6 +64,7 @@ def test_the_file_refuses_edits(place, statement):
 COLUMNS_OF_ENTRIES = ("time", "kind", "study", "record", "hash", "signature")
 
 
+@pytest.mark.slow
 @QUICK
 @given(
     number=st.integers(1, 8),

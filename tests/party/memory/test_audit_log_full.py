@@ -19,6 +19,7 @@ def _many_rounds(federation: Federation) -> None:
         federation.sum(counted)
 
 
+@pytest.mark.slow
 def test_a_full_log_stops_the_release(place):
     place.restart("a", max_pages=8)
     federation = place.federation()

@@ -63,6 +63,7 @@ def test_what_a_step_kept_outlives_the_process_until_it_is_forgotten(place):
     assert not (place.folder / "a.kept" / "s").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["same process", "restarted"])
 def test_a_second_study_without_one_silo_is_refused(place, when):
     PCA(2).fit(place.federation("abcd", "first"))

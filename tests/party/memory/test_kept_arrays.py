@@ -71,6 +71,7 @@ report = false
 """
 
 
+@pytest.mark.slow
 def test_a_study_by_columns_goes_on_in_a_new_process(tmp_path):
     parts, texts = up.partition_columns(load_digits().data[:80, :30], 3), []
     for name, X in parts.items():

@@ -96,6 +96,7 @@ def test_on_a_column_partition_nobody_knows_complete_rows():
         up.simulate(columns, partition="columns").complete_rows()
 
 
+@pytest.mark.slow
 def test_each_choice_of_columns_is_a_question_about_missing_cells():
     """Refusals by choice of columns tell which columns have a few missing cells."""
     federation = up.simulate(silos({"a": [3], "b": [4], "c": [5]}))

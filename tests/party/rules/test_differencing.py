@@ -144,6 +144,7 @@ def test_a_row_more_between_two_answers_does_not_subtract():
     assert not np.allclose(after - before, [40.0, 41.0, 42.0])
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     ("new", "rule"), [(1, "min_changed_rows"), (9, "min_changed_rows"), (10, "")]
 )

@@ -70,6 +70,7 @@ def test_a_made_up_projection_onto_one_person_is_refused_where_none_is_checked()
     assert set(rules.values()) == {""}
 
 
+@pytest.mark.slow
 def test_a_far_filling_of_one_cell_is_refused_behind_what_comes_after():
     tables = {name: X.copy() for name, X in TABLES.items()}
     tables["b"][8, 1] = np.nan
@@ -82,6 +83,7 @@ def test_a_far_filling_of_one_cell_is_refused_behind_what_comes_after():
     scaled.select(["x0", "x2"]).sum(squares)
 
 
+@pytest.mark.slow
 def test_what_a_mean_fills_carries_nothing():
     tables = {name: X.copy() for name, X in TABLES.items()}
     for X in tables.values():
@@ -131,6 +133,7 @@ def test_totals_by_column_and_noise_are_not_asked_about():
     assert leverage.tells_pairs(find_step("moments.local_scatter"), 10_000)
 
 
+@pytest.mark.slow
 def test_a_decision_is_taken_once_for_a_view_up_to_its_scale(monkeypatch):
     measured = []
     real = leverage.largest_leverage
@@ -154,6 +157,7 @@ def by_scatter(monkeypatch):
     monkeypatch.setattr(leverage, "_LEAST_WORK", 0)
 
 
+@pytest.mark.slow
 def test_a_scatter_that_is_released_clears_the_rows_once(by_scatter, monkeypatch):
     cleared = []
     real = leverage.leverage_by_scatter
@@ -188,6 +192,7 @@ def test_a_part_of_the_rows_is_judged_by_all_of_them(by_scatter):
             up.PCA(2).fit(part)
 
 
+@pytest.mark.slow
 def test_missing_cells_that_were_filled_are_judged_by_the_scatter(by_scatter):
     tables = {name: X.copy() for name, X in TABLES.items()}
     for X in tables.values():

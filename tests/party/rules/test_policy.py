@@ -70,6 +70,7 @@ def test_min_rows():
     here.federation.sum(totals)
 
 
+@pytest.mark.slow
 @given(st.lists(ROWS, min_size=1, max_size=3), st.integers(10, 90))
 def test_min_rows_hold_for_every_selection_and_what_it_leaves_out(chain, n):
     table = open_source(rows(n))
@@ -137,6 +138,7 @@ def test_people_are_for_the_parties_alone(verb, to, protection, shown):
     assert not Policy()._shows(verb, to, protection)
 
 
+@pytest.mark.slow
 def test_max_feature_ratio():
     # 30 rows and a third: up to 9 features in a release over pairs of them.
     for p, allowed in ((9, True), (10, False)):

@@ -50,6 +50,7 @@ def test_a_refused_covariance_cannot_be_had_in_pieces():
     assert refused
 
 
+@pytest.mark.slow
 def test_refusals_do_not_add_up_to_a_silos_own_value():
     """Which bound does silo b's own variance exceed? 40 questions, or until it ends."""
     here = silos(TABLES)

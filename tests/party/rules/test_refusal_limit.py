@@ -145,6 +145,7 @@ def about(rogue: Rogue, bound: float, mean: float = 0.0) -> str:
     return rule
 
 
+@pytest.mark.slow
 def test_bounds_that_were_answered_count_once_one_was_exceeded():
     """From above in small steps, one refusal would tell any number of digits."""
     here = silos(TABLES, policy={})

@@ -3,6 +3,7 @@
 from functools import partial
 
 import numpy as np
+import pytest
 
 from unpooled import PCA, Policy, StandardScaler
 from unpooled.coordinator.channel import LocalChannel
@@ -50,6 +51,7 @@ def used(folder, name):
     return AuditLog(folder / name).state().opened.share
 
 
+@pytest.mark.slow
 def test_a_later_study_counts_over_the_rows_of_all(tmp_path):
     fit = partial(federation, tmp_path, SIZES)
     StandardScaler().fit(fit("first"))

@@ -86,6 +86,7 @@ def test_a_later_label_has_the_first_ones_cut(tmp_path):
     assert (cut_of(frame(), None, "smokes") != first).any()
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("kind", ["number", "text"])
 @pytest.mark.parametrize("label", ["rare", "ward", None])
 def test_another_label_leaves_the_blocks_as_they_are(kind, label):
@@ -167,6 +168,7 @@ def test_a_version_that_nobody_asked_of_leaves_no_trace():
     assert not log.state().notes["blocks"]
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("more", [10, 25, 60, 300])
 def test_appended_rows_leave_the_earlier_blocks_as_they_are(more):
     log, new = AuditLog(), frame(more, seed=1)
@@ -212,6 +214,7 @@ def test_a_label_of_measurements_has_no_classes():
     assert np.bincount(cut_of(frame(), label="x2")).tolist() == [10] * 10
 
 
+@pytest.mark.slow
 def test_a_class_of_few_rows_in_a_block_is_refused_to_a_second_label():
     """Blocks are stratified by the first label alone."""
     tables = {name: frame(100, seed=i) for i, name in enumerate("abc")}

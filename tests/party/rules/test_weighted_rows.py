@@ -50,6 +50,7 @@ def largest(X: Array) -> float:
     return float(np.einsum("ij,ji->i", X, np.linalg.pinv(X)).max())
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("cuts", [[], [50], [4, 9], list(range(5, 100, 5))])
 def test_rows_are_judged_alike_in_whatever_blocks_they_come(cuts):
     rng, seen = np.random.default_rng(3), set()

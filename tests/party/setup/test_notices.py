@@ -3,12 +3,14 @@
 import threading
 
 import numpy as np
+import pytest
 
 from audit_command import TEXT, Consortium
 from unpooled.models.files.model_file import save
 from unpooled.party.setup import notices
 
 
+@pytest.mark.slow
 def test_a_silo_is_told_what_waits_and_what_is_finished(tmp_path):
     made, told = Consortium(tmp_path, "each-study"), tmp_path / "told"
     script = tmp_path / "tell"

@@ -126,6 +126,7 @@ def test_a_bundle_with_two_names_for_one_key(tmp_path, identities):
         pin(roster, [public(tmp_path, "b", identities["a"])])
 
 
+@pytest.mark.slow
 def test_a_silo_rotates_and_keeps_its_account(heart):
     heart.fit()
     silo = heart.silo("rome")
@@ -162,6 +163,7 @@ def test_a_key_of_version_01_cannot_be_rotated(heart):
     assert silo.key().private_bytes() == private
 
 
+@pytest.mark.slow
 def test_an_encrypted_key_needs_its_password(heart, tmp_path, monkeypatch):
     silo, before = heart.silo("rome"), heart.silo("rome").key().private_bytes()
     password = tmp_path / "password"
@@ -198,6 +200,7 @@ def test_an_encrypted_key_needs_its_password(heart, tmp_path, monkeypatch):
         silo.key()
 
 
+@pytest.mark.slow
 def test_two_encryptions_of_a_key_differ():
     assert locked(b"k" * 64, b"p" * 12) != locked(b"k" * 64, b"p" * 12)
 

@@ -156,6 +156,7 @@ def test_one_key_under_two_names_is_refused_before_anything_is_written(tmp_path)
 text = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 
 
+@pytest.mark.slow
 @given(source=text, label=text, columns=st.lists(text), code=st.floats(allow_nan=False))
 def test_any_text_survives_the_file(source, label, columns, code):
     charter = SiloConfig(

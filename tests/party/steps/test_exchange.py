@@ -78,6 +78,7 @@ def sums():
     return {party: X.sum(axis=1) for party, X in tables().items()}
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("topology", [*SHAPES, PATH], ids=[*SHAPES, "path"])
 def test_each_hears_its_neighbours_and_itself(topology, secure_sum):
     graph = SHAPES.get(str(topology), PATH)

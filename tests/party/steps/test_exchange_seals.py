@@ -91,6 +91,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.slow
 def test_control_an_honest_relay_delivers():
     silos = on_wire()
     silos.wire.on_request = altering(lambda _, words: words)
@@ -102,6 +103,7 @@ def test_control_an_honest_relay_delivers():
     np.testing.assert_allclose(found["b"]["heard"], twice, atol=1e-13)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_what_a_relay_changed_is_refused(change):
     silos = on_wire()

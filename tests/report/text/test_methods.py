@@ -64,6 +64,7 @@ def test_the_paragraph_numbers_its_works_and_names_versions(heart):
     assert f"numpy {np.__version__}" in found.paragraph
 
 
+@pytest.mark.slow
 def test_what_a_column_transformer_did_is_said():
     """It said "Columns were selected", and nothing of imputation or encoding."""
     rng = np.random.default_rng(0)

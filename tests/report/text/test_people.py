@@ -41,6 +41,7 @@ def test_nothing_left():
     assert "No numbers left a silo at all" in answer.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("solver", "way"),
     [

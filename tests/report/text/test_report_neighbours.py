@@ -28,11 +28,13 @@ def section(text, first, after):
     return text.split(first)[2].split(after)[0]
 
 
+@pytest.mark.slow
 def test_neighbours_are_named(text):
     assert "Sent as it is to silo2 and silo4" in text
     assert "from silo1 and silo3 to silo2 and silo4" in text
 
 
+@pytest.mark.slow
 def test_what_neighbours_saw_is_a_warning(text):
     first = section(text, " Warnings ", " Data protection ")
     assert "Neighbouring silos saw, silo by silo and not only as a total" in first

@@ -68,6 +68,7 @@ def test_what_the_silos_alone_opened_is_nothing_the_coordinator_learns(name):
     assert BUT in page
 
 
+@pytest.mark.slow
 def test_a_veiled_total_that_comes_back_is_told_as_one():
     some = facts_of(*mmvfl())
     back = [x for x in some.lines("in") if x.visibility == "veiled"]
@@ -79,6 +80,7 @@ def test_a_veiled_total_that_comes_back_is_told_as_one():
     assert what_came_in(some)
 
 
+@pytest.mark.slow
 def test_a_plain_pca_has_nothing_veiled():
     some = facts(4)
     assert veiled(some) == []

@@ -45,6 +45,7 @@ def test_heart_study_is_warned_of_a_rare_row_and_of_filled_cells(heart, page):
     assert "slope, ca and thal was missing" in page.text
 
 
+@pytest.mark.slow
 def test_a_study_of_complete_rows_has_no_warnings():
     some = facts()
 
@@ -52,6 +53,7 @@ def test_a_study_of_complete_rows_has_no_warnings():
     assert "There are no warnings." in Page(render(some)).text
 
 
+@pytest.mark.slow
 def test_two_silos_are_warned_of_first():
     some = facts(2, policy={"min_parties": 2})
 
@@ -68,6 +70,7 @@ def test_two_silos_are_warned_of_first():
     assert any("learns the other’s value" in one for one in could_learn(some))
 
 
+@pytest.mark.slow
 def test_a_column_in_other_units_at_a_silo_is_warned_of():
     X = {
         name: np.random.default_rng(ord(name)).normal(170, 8, (50, 2))
@@ -94,6 +97,7 @@ def test_three_silos_are_a_caution():
     assert not only.serious
 
 
+@pytest.mark.slow
 def test_plain_sums_are_no_protection():
     some = facts(4, secure_sum="plain")
 
@@ -136,6 +140,7 @@ def test_disclosed_values_are_warned_of():
     assert any(one.startswith("Otherwise, any") for one in could_not_learn(some))
 
 
+@pytest.mark.slow
 def test_what_the_coordinator_and_neighbours_saw_is_one_warning():
     ids = [f"person {number}" for number in range(60)]
     X = np.random.default_rng(0).normal(size=(60, 4))
@@ -164,6 +169,7 @@ def test_what_has_entries_for_people_is_warned_of():
     assert not any("Any row" in one for one in could_not_learn(some))
 
 
+@pytest.mark.slow
 def test_refused_step_is_warned_of_by_name():
     parties = up.partition_rows(rows(), 4)
     (refusing, *others) = parties
@@ -198,6 +204,7 @@ def test_round_that_nobody_answered_is_warned_of():
     )
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("harm", ["edited", "dropped"])
 def test_ledger_that_was_tampered_with_is_warned_of(harm):
     some = facts(4)
@@ -222,6 +229,7 @@ def test_few_rows_are_a_caution():
     assert "80 rows, so at least one of them has no more than 20" in one.text
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(("n", "serious"), [(200, False), (80, True)])
 def test_many_columns_for_few_rows_are_a_caution(n, serious):
     parties = up.partition_rows(rows(n, 80), 4)
@@ -309,6 +317,7 @@ def test_rules_stand_in_a_column_for_each_silo_only_where_they_differ():
     assert apart.rows[1][1:] == ("20", "10", "10", "10")
 
 
+@pytest.mark.slow
 def test_rules_that_were_not_told_are_said_to_be_the_silos_own(heart):
     text = Page(render(dataclasses.replace(heart, policies=None))).text
 

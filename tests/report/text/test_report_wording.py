@@ -5,6 +5,7 @@ import pkgutil
 
 import numpy as np
 import pandas as pd
+import pytest
 
 import unpooled as up
 from report_pages import facts, rows
@@ -136,6 +137,7 @@ def test_every_argument_of_a_step_has_words():
     assert wanting == set()
 
 
+@pytest.mark.slow
 def test_what_was_shown_is_not_said_to_be_a_total():
     parts = {name: rows(60, 2, seed) for seed, name in enumerate("abc")}
     parts["a"] = np.column_stack([parts["a"], np.arange(60.0) % 2])
@@ -159,6 +161,7 @@ def test_what_was_shown_is_not_said_to_be_a_total():
     assert f"for the silos alone (rounds 2 to {2 * model.n_iter_}, " in people.text
 
 
+@pytest.mark.slow
 def test_what_neighbours_told_is_what_they_are_said_to_have_sent():
     parts = up.partition_columns(rows(60, 8), 4)
     people = up.simulate(parts, partition="columns", policy=up.Policy.open())

@@ -84,6 +84,7 @@ def test_intervals_of_a_forest_end_within_the_panel():
     assert high > 4.5
 
 
+@pytest.mark.slow
 def test_numbers_beside_a_line_have_separators_as_in_tables():
     drawn = texts(svg(picture(lambda: charts.objective(np.array([8e4, 2e4]))), "x"))
 
@@ -92,6 +93,7 @@ def test_numbers_beside_a_line_have_separators_as_in_tables():
     assert "10,000" in drawn
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draw", [scree, loadings])
 def test_same_picture_every_time_and_under_all_settings(draw):
     first = draw()
@@ -102,6 +104,7 @@ def test_same_picture_every_time_and_under_all_settings(draw):
     assert not re.search(r"\b20\d\d-\d\d-\d\d", first)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("draw", [scree, loadings])
 def test_picture_asks_for_nothing_and_styles_nothing_but_itself(draw):
     drawn = draw()
@@ -122,6 +125,7 @@ def test_colours_are_those_of_the_page(draw):
     )
 
 
+@pytest.mark.slow
 def test_every_class_has_a_colour_of_the_page_and_of_notebooks():
     names = [f"{j}" for j in range(6)]
     draw = partial(
@@ -143,6 +147,7 @@ def test_every_class_has_a_colour_of_the_page_and_of_notebooks():
         assert len(re.findall(rf"{variable}: #[0-9a-f]{{6}};", style)) == 3
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("draw", [scree, loadings])
 def test_picture_is_named_and_described(draw):
     root = ElementTree.fromstring(draw())
@@ -153,6 +158,7 @@ def test_picture_is_named_and_described(draw):
         assert target.text
 
 
+@pytest.mark.slow
 def test_names_within_a_picture_are_its_own():
     one, two = (set(re.findall(r'id="([^"]+)"', scree(name=n))) for n in ("a", "b"))
 
@@ -180,6 +186,7 @@ def test_components_that_are_not_kept_are_paler():
     assert "75 % with 2 kept" in texts(drawn)
 
 
+@pytest.mark.slow
 def test_few_bars_carry_their_numbers_and_many_do_not():
     assert {"50 %", "25 %", "12 %"} <= set(texts(scree()))
     # 100 % and the like are the axis.
@@ -202,6 +209,7 @@ def test_loadings_of_nothing_but_zeros_can_be_drawn():
     assert texts(loadings(components=np.zeros((1, 3)), titles=[""]))
 
 
+@pytest.mark.slow
 def test_panels_with_numbers_say_what_they_are_and_the_axis_what_it_shows():
     assert "component" in texts(loadings())
     named = texts(loadings(titles=["a", "b"]))
@@ -211,6 +219,7 @@ def test_panels_with_numbers_say_what_they_are_and_the_axis_what_it_shows():
     assert "component" not in drawn
 
 
+@pytest.mark.slow
 def test_a_low_share_is_written_above_its_point():
     """Below it are the numbers of the axis."""
 
@@ -242,6 +251,7 @@ def test_no_line_crosses_the_number_at_its_end(shares):
     assert box.y1 <= axes.get_window_extent().y1
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     "draw",
     [
@@ -304,6 +314,7 @@ def test_letters_that_the_font_lacks_are_no_trouble():
     assert "年齢" in texts(loadings(["年齢", "कोलेस्ट्रॉल", "c"]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "letters", "numbered"), [(13, 8, 1), (13, 14, 0)])
 def test_numbers_of_heatmaps_are_large_enough_for_a_telephone(size, letters, numbered):
     names = ["c" * letters] * size

@@ -18,6 +18,7 @@ def boxes(found, widths):
     return found - half, found + half
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(COORDINATES, COORDINATES, st.integers(1, 8)), max_size=12),
     st.booleans(),
