@@ -152,38 +152,75 @@ def test_no_plan_of_a_private_release_tells_of_a_row(study, value):
     assert plan(up.PCA(2, privacy=privacy), federation).refusals == ()
 
 
-@pytest.mark.slow
-def test_rows_that_are_not_common_are_not_looked_at(tmp_path):
-    """Silos know which rows they would read when these are matched."""
-    rng = np.random.default_rng(0)
+@pytest.fixture
+def matched(tmp_path):
+    """Three silos with columns of other people; returns what writes their study."""
+    rng, frames = np.random.default_rng(0), {}
     for silo, names in {"clinic": "ab", "lab": "cd", "bank": "ef"}.items():
         frame = polars.DataFrame(rng.normal(size=(40, 2)), list(names))
-        frame = frame.with_columns(polars.Series("id", [f"p{i}" for i in range(40)]))
-        if silo == "lab":
-            frame = spoiled(frame, "c", None, rows=[0, 1])
-            frame = frame.reverse()
-        else:
-            frame = frame[2:]
-        frame.write_csv(tmp_path / f"{silo}.csv")
+        frames[silo] = frame.with_columns(
+            polars.Series("id", [f"p{i}" for i in range(40)])
+        )
+    # The lab alone has the first two people.
+    frames |= {silo: frames[silo][2:] for silo in ("clinic", "bank")}
     # One cell of the lab changes between two runs.
-    changed = "min_changed_rows = 0\n"
     text = (
         '[study]\nname = "wide"\npartition = "columns"\nids = "id"\n'
-        + "".join(f'[parties.{s}]\nsource = "{s}.csv"\n' for s in ("clinic", "lab"))
-        + '[parties.bank]\nsource = "bank.csv"\n[policy]\nallow_row_level = true\n'
-        f"max_released_share = 100.0\n{changed}[outputs]\nreport = false\n"
+        + "".join(f'[parties.{s}]\nsource = "{s}.csv"\n' for s in frames)
+        + "[policy]\nallow_row_level = true\nmax_released_share = 100.0\n"
+        "min_changed_rows = 0\n[outputs]\nreport = false\n"
         '[[steps]]\nmodel = "PCA"\nn_components = 2\n'
     )
-    (tmp_path / "study.toml").write_text(text)
-    study = up.Study.from_file(tmp_path / "study.toml")
 
-    assert study.plan().refusals == ()
+    def write(lab):
+        for silo, frame in (frames | {"lab": lab.reverse()}).items():
+            frame.write_csv(tmp_path / f"{silo}.csv")
+        (tmp_path / "study.toml").write_text(text)
+        return up.Study.from_file(tmp_path / "study.toml")
+
+    return write, frames["lab"]
+
+
+def test_before_rows_are_matched_a_plan_says_what_it_does_not_know(matched):
+    """Silos know which rows they would read when these are matched."""
+    write, lab = matched
+    study = write(spoiled(lab, "c", None, rows=[0, 1]))
+
+    plan = study.plan()
+
+    assert plan.refusals == ()
+    (doubt,) = [note for note in plan.notes if "matched" in note]
+    assert "lab has cells in 'c'" in doubt
+    assert "(missing_values: " in doubt
+    shown = call("plan", study.path, width=200)
+    assert shown.exit_code == 0
+    assert "Not known before rows are matched" in " ".join(shown.stdout.split())
+    # They are not common to all silos.
     assert study.run().models["pca"].n_samples_ == 38
 
-    lab = polars.read_csv(tmp_path / "lab.csv")
-    spoiled(lab, "d", None, rows=[5]).write_csv(tmp_path / "lab.csv")
+
+def test_a_matched_person_with_a_missing_cell_is_refused(matched):
+    write, lab = matched
+    study = write(spoiled(lab, "d", None, rows=[34]))
+
+    assert any("in 'd'" in note for note in study.plan().notes)
     with pytest.raises(ReleaseRefusedError, match=r"lab .*missing_values.*'d'"):
-        study.run(tmp_path / "other")
+        study.run()
+
+
+@pytest.mark.parametrize(
+    ("rule", "name"), [("duplicate_ids", " P7"), ("missing_ids", None)]
+)
+def test_a_plan_refuses_ids_that_match_nobody_or_two(matched, rule, name):
+    write, lab = matched
+    study = write(spoiled(lab, "id", name, rows=[9]))
+
+    assert {(party, found) for party, _, found in study.plan().refusals} == {
+        ("lab", rule)
+    }
+    assert call("plan", study.path).exit_code == 1
+    with pytest.raises(UnpooledError, match=rule):
+        study.run()
 
 
 @pytest.mark.slow
@@ -353,6 +390,38 @@ def test_a_plan_of_every_estimator_is_kept(kind, way, fault):
     assert bool(foreseen) == bool(happened), (foreseen, happened)
     if fault == "none":
         assert not foreseen
+
+
+OF_ALL = {"empty": np.nan, "constant": 2.0}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Constant columns are left:UserWarning")
+@pytest.mark.parametrize("fault", OF_ALL)
+@pytest.mark.parametrize(
+    ("kind", "way"),
+    [
+        pytest.param(kind, way, id=f"{name}-{number}")
+        for name, kind in estimators().items()
+        for number, way in enumerate(WAYS.get(name, [Way()]))
+        # A user's step says nothing of the columns that it takes.
+        if way.named and way.parties == 3 and name != "GeneralizedEigen"
+    ],
+)
+def test_a_plan_of_every_estimator_knows_columns_without_variance(kind, way, fault):
+    def silos():
+        tables = way.tables()
+        for table in tables.values():
+            if "a" in table.columns:
+                table["a"] = OF_ALL[fault]
+        return way.silos_of(tables)
+
+    model = kind().set_params(**{**kind().get_params(), **way.parameters})
+
+    foreseen = refused_plan(model, way.view(silos().federation), way.y)
+    happened = refused_run(model, way.view(silos().federation), way.y)
+
+    assert bool(foreseen) == bool(happened), (foreseen, happened)
 
 
 def spoiled_silos(way, fault):

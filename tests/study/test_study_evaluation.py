@@ -389,8 +389,9 @@ def test_sentences_say_which_way_is_better_and_why_two_means_differ(write):
 
     (table,) = scores.tables
     assert table.note.startswith(
-        "SD: standard deviation over the folds. Of log_loss smaller is better. Of "
-        "accuracy and balanced_accuracy greater is better."
+        "SD: standard deviation over the folds (denominator: their number). Of "
+        "log_loss smaller is better. Of accuracy and balanced_accuracy greater is "
+        "better."
     )
     mean = np.mean(run.evaluation.scores["balanced_accuracy"])
     pooled = predicted.tables[0].rows[1][1]

@@ -57,12 +57,15 @@ class Needs(NamedTuple):
     except_of : tuple of str
         Columns that may be constant all the same, such as a response. Their names
         are not sent to silos.
+    valued : bool
+        It takes no column that lacks every value in all silos.
     """
 
     complete: bool = False
     varying: bool = False
     within: bool = False
     except_of: tuple[str, ...] = ()
+    valued: bool = False
 
 
 _NOTHING = Needs()

@@ -262,9 +262,9 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "constant_columns": (
             "a column has the same value in all rows of the silo",
-            "Leave the column out with select. Where silos have the same columns, one "
-            "that differs between silos may stay, unless site_effects give each silo "
-            "an intercept of its own.",
+            "Leave the column out (`exclude` in a study file, select in Python). Where "
+            "silos have the same columns, one that differs between silos may stay, "
+            "unless site_effects or CentreBySite take each silo's own mean.",
         ),
         "missing_labels": (
             "some rows have no label",

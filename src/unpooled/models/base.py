@@ -178,6 +178,7 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
             varying=self._needs_variation() and partition in self._varying_on,
             within=self._needs_variation_within(),
             except_of=tuple([spared] if isinstance(spared, str) else spared),
+            valued=self._needs_values(),
         )
 
     def _needs_variation(self) -> bool:
@@ -186,6 +187,10 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
 
     def _needs_variation_within(self) -> bool:
         """Return whether one that is constant within each of them makes a fit fail."""
+        return False
+
+    def _needs_values(self) -> bool:
+        """Return whether a column without a value in any silo makes a fit fail."""
         return False
 
     def _n_planned(self) -> int:

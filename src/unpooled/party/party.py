@@ -33,6 +33,7 @@ from unpooled.party.rules.round_numbers import check_round
 from unpooled.party.rules.told_constants import ToldConstants
 from unpooled.party.rules.unusable_cells import (
     CONSTANT,
+    EMPTY,
     RefusedColumns,
     UnusableCells,
     describe,
@@ -397,7 +398,10 @@ class Party:
         """Return the rule that would refuse a planned step; empty where none would.
 
         With a rule about cells come the names of the columns that have them, and for a
-        model that takes no constant column those that are constant here. A silo that
+        model that takes no constant column those that are constant here, and for one
+        that takes no empty column those without a value here. Before rows are matched
+        it is not known which of them are read: a rule about cells of any row, with its
+        columns, is then a doubt and no refusal. A silo that
         allows its own values to be seen names the columns of which one row carries half
         of a direction. The reply tells whether the numbers that the step opens would be
         further ones in the budget, and names the columns in which the rows of the step
@@ -406,7 +410,9 @@ class Party:
         header = message.header
         complete, varying = header.get("complete", False), header.get("varying", False)
         matched, earlier = header.get("matched", True), header.get("earlier", [])
-        if not type(complete) is type(varying) is type(matched) is bool:
+        valued = header.get("valued", False)
+        flags = (complete, varying, matched, valued)
+        if any(type(flag) is not bool for flag in flags):
             raise Refusal("malformed_message")
         if not isinstance(earlier, list) or not all(map(_are_names, earlier)):
             raise Refusal("malformed_message")
@@ -432,21 +438,28 @@ class Party:
             planned=True,
         )
         read: dict[str, Any] = {}
+        doubt: RefusedColumns | None = None
         try:
             self._studies.check_refusals()
             self._check_partition(message)
             asked = session.check(Request.from_message(message, {}))
             # No refusal of a private release depends on a row.
-            matched = matched and asked.rho <= 0.0
+            judged = asked.rho <= 0.0
+            unmatched, matched = judged and not matched, judged and matched
             if isinstance(asked.view, View) and self.partition == "rows":
                 read = {"complete_in": asked.view.complete_in}
             if matched:
                 self._cells.check(asked, table.label, complete=complete)
                 session.foresee(asked)
+            if unmatched:
+                self.aligned_rows.check_ids(table)
+                doubt = self._cells.doubt(asked, table.label, complete=complete)
             self._studies.foresee(asked, session.parties, self.partition, earlier, rho)
             if matched and isinstance(asked.view, View) and self.partition == "rows":
                 self._studies.foresee_leverage(asked, self._cells.lacking(asked.view))
-            constant = self._cells.constant(asked) if varying and matched else {}
+            alike = (
+                self._cells.constant(asked) if judged and (varying or valued) else {}
+            )
             if isinstance(asked.view, View) and self.partition == "rows":
                 n_rows, before, own = self._rows_opened(session), *opens
                 if n_rows < self._studies.cuts.n_counted(self.table):
@@ -477,21 +490,27 @@ class Party:
                 log.info("%s would refuse a request: %s", self.name, refusal)
             said = {"kind": "planned", "rule": refusal.rule, "columns": columns}
             return said | read, {}
-        if constant:
+        empty = [name for name, value in alike.items() if valued and math.isnan(value)]
+        constant = alike if varying else {}
+        rules = [doubt.rule] if doubt else []
+        rules += [CONSTANT] * bool(constant) + [EMPTY] * bool(empty)
+        for rule in rules:
             # It tells of the rows as a refusal does, and is counted as one.
-            rule = self._studies.refused(
-                header, CONSTANT, message.digests, of_table=True
-            )
-            if rule != CONSTANT:
-                return {"kind": "planned", "rule": rule, "columns": []}, {}
-            # Codes of categories are the silo's own, and missing cells may be filled.
+            now = self._studies.refused(header, rule, message.digests, of_table=True)
+            if now != rule:
+                return {"kind": "planned", "rule": now, "columns": []}, {}
+        if constant:
+            # Codes of categories are the silo's own.
             assert isinstance(asked.view, View), "others have no constant columns"
-            unsure = {*table.categorical, *self._cells.lacking(asked.view)}
-            values = {c: math.nan if c in unsure else v for c, v in constant.items()}
+            coded = table.categorical
+            values = {c: math.nan if c in coded else v for c, v in constant.items()}
             self._constants.tell(str(header["study"]), roster, asked.view, values)
         said = {"kind": "planned", "rule": "", "columns": []} | read
         if self.policy.allow_disclosed and self.noteworthy_columns:
             said["carried"] = list(self.noteworthy_columns)
+        if doubt:
+            said["doubt"] = {"rule": doubt.rule, "columns": list(doubt.columns)}
+        said |= {"empty": empty} if empty else {}
         return said | ({"constant": list(constant)} if varying else {}), {}
 
     def _offer_comparison(self, message: Message) -> Answer:

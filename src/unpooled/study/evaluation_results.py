@@ -84,7 +84,7 @@ def _scores(judged: "Evaluation") -> Exhibit:
         rows.append((name, own.mean(), own.std(), *own))
         names.append(name)
         errors += [name] * (sign < 0)
-    notes = ["SD: standard deviation over the folds."]
+    notes = ["SD: standard deviation over the folds (denominator: their number)."]
     if errors:
         notes.append(f"Of {listed(errors)} smaller is better.")
     if len(errors) < len(names):
@@ -209,7 +209,8 @@ def _responses(judged: "Evaluation") -> Exhibit:
     table = ResultTable.of(
         "responses",
         cells,
-        note="Means and standard deviations over the folds.",
+        note="Means and standard deviations over the folds (denominator: their "
+        "number).",
         items="responses",
     )
     text = (

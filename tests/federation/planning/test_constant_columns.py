@@ -142,20 +142,31 @@ def test_a_model_that_takes_constant_columns_compares_nothing():
 
 
 @pytest.mark.parametrize(
-    "filled", [up.SimpleImputer(), up.SimpleImputer(strategy="constant", fill_value=9)]
+    ("filled", "constants", "says_yes"),
+    [
+        (up.SimpleImputer(), (3.5, 3.5, 3.5), False),
+        (up.SimpleImputer(), (3.5, 4.5, 3.5), True),
+        # The study's own number is the column's only other value.
+        (up.SimpleImputer(strategy="constant", fill_value=9), (3.5, 3.5, 3.5), True),
+    ],
 )
-def test_with_missing_cells_the_plan_says_what_it_does_not_know(filled):
-    """What fills them may be the column's only other value."""
-    rows = tables(3.5, 3.5, 3.5)
+def test_what_fills_missing_cells_decides_whether_a_column_varies(
+    filled, constants, says_yes
+):
+    rows = tables(*constants)
     rows["south"].loc[:20, "c"] = np.nan
     here = federation(rows, "kind")
     model = make_pipeline(filled, up.LinearDiscriminantAnalysis())
 
     planned = plan(model, here.federation, "kind")
 
-    assert refused(planned) == set()
-    (note,) = notes(planned)
-    assert note.startswith("Constant in every silo: 'c'. Unless its values differ")
+    assert refused(planned) == (set() if says_yes else EVERYWHERE)
+    assert notes(planned) == []
+    if says_yes:
+        model.fit(here.federation, "kind")
+    else:
+        with pytest.raises(DataError, match="constant or collinear"):
+            model.fit(here.federation, "kind")
 
 
 def test_nothing_that_is_sent_depends_on_the_value():

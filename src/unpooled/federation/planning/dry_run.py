@@ -25,7 +25,7 @@ from unpooled.coordinator.opened_rounds import OpenedRounds
 from unpooled.coordinator.relay import Relay
 from unpooled.coordinator.step_call import Needs, RoundRecord, RoundRunner, StepCall
 from unpooled.data.columns import listing
-from unpooled.errors import DATA_RULES, DataError, UnpooledError
+from unpooled.errors import DATA_RULES, RULES, DataError, UnpooledError
 from unpooled.federation.federation import Federation
 from unpooled.federation.matching import with_matching
 from unpooled.federation.planning.constant_columns import compared
@@ -34,7 +34,7 @@ from unpooled.ledger import Ledger, Release
 from unpooled.protocol.block_levels import COUNTED
 from unpooled.protocol.following import Call
 from unpooled.protocol.ledger_lines import lines_of_all
-from unpooled.protocol.message import encode
+from unpooled.protocol.message import Message, encode
 from unpooled.protocol.opened_numbers import opened_by
 from unpooled.protocol.privacy_cost import spent
 from unpooled.protocol.request import Request, Veiled, view_arrays
@@ -358,7 +358,7 @@ def planned_message(
     header["earlier"] = [list(columns) for columns in earlier]
     header |= {"rho": rho, "opens": list(opens)}
     header |= {"complete": needs.complete, "varying": needs.varying}
-    return encode(header | {"matched": matched}, arrays)
+    return encode(header | {"matched": matched, "valued": needs.valued}, arrays)
 
 
 def tells_again(request: Request, rules: Iterable[str]) -> bool:
@@ -388,7 +388,8 @@ class _Answers:
     refusals : list of ((str, str, str), tuple of str)
         Party, step and rule, and the columns that the party names.
     notes : list of str
-        Sentences on columns that are constant in every silo that has their rows.
+        Sentences on columns that are constant in every silo that has their rows, and
+        on cells of rows that may be matched or not.
     latency : float
         The shortest time that a reply took, in seconds; 0 where nothing was asked.
     """
@@ -445,6 +446,12 @@ def _answers(
                 refusals.append(((party, request.step, rule), columns))
             if carried := _names(reply.header.get("carried", [])):
                 coordinator.told_carried[party] = carried
+            if doubt := _doubt(reply.header):
+                notes.append(doubtful_note(party, *doubt))
+        refusals += [
+            ((party, request.step, "empty_column"), empty)
+            for party, empty in _empty(coordinator.partition, replies.messages).items()
+        ]
         constant = {
             party: [
                 name
@@ -496,6 +503,36 @@ def carried_note(party: str, columns: Sequence[str]) -> str:
         f"{listing(columns)}: their covariances tell much about that person. "
         f"RareColumns leaves such columns out."
     )
+
+
+def doubtful_note(party: str, rule: str, columns: Sequence[str]) -> str:
+    """Return the warning that rows may be read which the model does not take."""
+    sentence, remedy = RULES.get(rule, (rule, ""))
+    return (
+        f"Not known before rows are matched: {party} has cells in {listing(columns)} "
+        f"for which the run is refused ({rule}: {sentence}) if all silos have these "
+        f"people. {remedy}"
+    )
+
+
+def _doubt(header: Mapping[str, Any]) -> tuple[str, tuple[str, ...]] | None:
+    """Return the rule and columns of a doubt in a reply; None where there is none."""
+    doubt = header.get("doubt")
+    if not isinstance(doubt, dict) or doubt.get("rule") not in DATA_RULES:
+        return None
+    return doubt["rule"], _names(doubt.get("columns", []))
+
+
+def _empty(
+    partition: str, replies: Mapping[str, Message]
+) -> dict[str, tuple[str, ...]]:
+    """Return by silo the columns without a value, on rows those that all silos name."""
+    said = {party: _names(r.header.get("empty", [])) for party, r in replies.items()}
+    if partition == "rows":
+        first = next(iter(said.values()))
+        everywhere = tuple(c for c in first if all(c in o for o in said.values()))
+        said = dict.fromkeys(said, everywhere)
+    return {party: columns for party, columns in said.items() if columns}
 
 
 def _names(columns: Any) -> tuple[str, ...]:

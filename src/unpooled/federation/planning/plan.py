@@ -195,8 +195,9 @@ class Plan:
         each = self.numbers / self.n_columns
         return (
             f"{opens}, {each:,.1f} for each of "
-            f"{self.n_columns:,} columns: a share of {SHARE} of the cells where the "
-            f"silos have {math.ceil(each / SHARE):,} rows in all.{after}"
+            f"{self.n_columns:,} columns. Silos that allow numbers up to a share of "
+            f"{SHARE} of the cells need {math.ceil(each / SHARE):,} rows in all."
+            f"{after}"
         )
 
     def _of_people(self) -> str:

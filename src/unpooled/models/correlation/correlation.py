@@ -259,7 +259,7 @@ class Correlation(FederatedEstimator):
     def needs(self, partition: str, y: Any = None) -> Needs:
         """Return the model's requirements on the cells of its columns, for plans."""
         # Which rows are complete in all silos' columns nobody knows.
-        return Needs(complete=partition == "columns")
+        return Needs(complete=partition == "columns", valued=True)
 
     def _citation(self) -> Citation:
         rows = "complete rows"

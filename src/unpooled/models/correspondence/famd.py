@@ -135,7 +135,7 @@ class FAMD(MultipleFactors):
     def needs(self, partition: str, y: Any = None) -> Needs:
         """Return the model's requirements on the cells of its columns, for plans."""
         # Cells of categories may be missing, and `_missing` lets such rows pass.
-        return Needs(complete=True)
+        return Needs(complete=True, varying=True)
 
     def _citation(self) -> Citation:
         return Citation(

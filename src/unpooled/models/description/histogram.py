@@ -204,6 +204,9 @@ class Histogram(FederatedEstimator):
             ),
         )
 
+    def _needs_values(self) -> bool:
+        return True
+
     def _fit(self, federation: Federation, y: Any) -> None:
         k = whole_number("bins", self.bins, 2, _MOST_BINS)
         check_all_rows(

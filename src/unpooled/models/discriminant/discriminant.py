@@ -367,7 +367,7 @@ class LinearDiscriminantAnalysis(
             # Rounds 3 and 4: the covariances within classes and of all rows.
             Sw, St, shapes = self._covariances(federation, groups, self.shrinkage)
             # S_b v = λ S_w v, and Vᵀ S_w V is the identity.
-            names_of = federation.feature_names
+            names_of = [f"{n} within classes" for n in federation.feature_names]
             ratios, V = leading_pencil_pairs(St - Sw, Sw, p, k, names_of)
             self.covariance_ = Sw
             self.scalings_ = V
@@ -570,7 +570,8 @@ class LinearDiscriminantAnalysis(
             A row for Wilks' lambda, Pillai's trace, the trace of Hotelling and Lawley
             and Roy's largest root; "value", "f_value" with "num_df" and "den_df"
             degrees of freedom, and "p_value", as statsmodels' `MANOVA` has them. They
-            assume normal rows with equal covariances; Roy's p is a lower bound.
+            assume normal rows with equal covariances; with more than two classes Roy's
+            p is a lower bound.
 
         Raises
         ------

@@ -69,8 +69,12 @@ def _tests_of_means(model: "LinearDiscriminantAnalysis") -> Exhibit:
     text = (
         "Whether all classes have the same means (MANOVA). The tests assume normal "
         "rows with equal covariances within classes; with many rows small differences "
-        "are significant too. The p of Roy’s root is a lower bound."
+        "are significant too. "
     )
+    if len(model.classes_) > 2:
+        text += "The p of Roy’s root is a lower bound."
+    else:
+        text += "For two classes the four tests are one."
     return Exhibit("Tests of the class means", text, [table])
 
 

@@ -551,6 +551,10 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
             exact,
         )
 
+    def _needs_variation(self) -> bool:
+        # The rules for the number of components standardise.
+        return isinstance(self.n_components, str)
+
     def _fit(self, federation: Federation, y: Any) -> None:
         wanted = self._check_parameters(federation)
         solver = self._chosen_solver(federation, wanted)

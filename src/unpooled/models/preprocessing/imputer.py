@@ -474,6 +474,9 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
             ),
         )
 
+    def _needs_values(self) -> bool:
+        return self.strategy != "constant" and not self.keep_empty_features
+
     def _fit(self, federation: Federation, y: Any) -> None:
         check_choice("strategy", self.strategy, STRATEGIES)
         if self.strategy in ("mean", "median") and federation.categorical:

@@ -430,6 +430,9 @@ class IterativeImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
             ),
         )
 
+    def _needs_values(self) -> bool:
+        return True
+
     def _fit(self, federation: Federation, y: Any) -> None:
         check_choice("updates", self.updates, UPDATES)
         check_choice("imputation_order", self.imputation_order, ORDERS)

@@ -298,6 +298,9 @@ class KBinsDiscretizer(TransformerMixin, FederatedEstimator):
             ),
         )
 
+    def _needs_values(self) -> bool:
+        return self.ranges is None
+
     def _fit(self, federation: Federation, y: Any) -> None:
         k = whole_number("n_bins", self.n_bins, 2)
         check_choice("encode", self.encode, _ENCODINGS)
@@ -441,11 +444,12 @@ class KBinsDiscretizer(TransformerMixin, FederatedEstimator):
 
 def _edges_of(found: Float[Array, " l"], strategy: str) -> Float[Array, " e"]:
     """Return the edges of a column's bins."""
-    if found[0] == found[-1]:
-        return np.array([-np.inf, np.inf])
-    if strategy == "uniform":
-        return found
-    return found[np.ediff1d(found, to_begin=np.inf) > _NARROWEST]
+    edges = found
+    if strategy == "quantile":
+        edges = found[np.ediff1d(found, to_begin=np.inf) > _NARROWEST]
+    # Quantiles of one value are equal up to rounding.
+    one_value = len(edges) < 2 or found[0] == found[-1]
+    return np.array([-np.inf, np.inf]) if one_value else edges
 
 
 def _indicators(

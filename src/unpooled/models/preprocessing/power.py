@@ -350,6 +350,9 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
             ),
         )
 
+    def _needs_values(self) -> bool:
+        return True
+
     def _fit(self, federation: Federation, y: Any) -> None:
         self._check_parameters()
         progress = self._searched(federation)

@@ -199,6 +199,9 @@ class QuantileTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstim
             apart_from=interpolated("quantiles", self),
         )
 
+    def _needs_values(self) -> bool:
+        return True
+
     def _fit(self, federation: Federation, y: Any) -> None:
         k = whole_number("n_quantiles", self.n_quantiles, 2)
         check_choice("output_distribution", self.output_distribution, _OUTPUTS)

@@ -213,6 +213,9 @@ class RobustScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
             apart_from=interpolated("medians and quantile ranges", self),
         )
 
+    def _needs_values(self) -> bool:
+        return True
+
     def _fit(self, federation: Federation, y: Any) -> None:
         low, high = self._range()
         if federation.partition == "columns":

@@ -11,11 +11,13 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import final
+from weakref import WeakKeyDictionary
 
 from unpooled.arrays import Array, Int
 from unpooled.data.aligned_table import AlignedTable
-from unpooled.data.ids import match_report
+from unpooled.data.ids import match_report, read_ids
 from unpooled.data.table import Table
+from unpooled.errors import DataError
 from unpooled.ledger import canonical
 from unpooled.party.matching.silo_matcher import SiloMatcher
 from unpooled.party.memory.studies import NAME, Answer, Studies, session_of
@@ -59,10 +61,22 @@ class AlignedRows:
         self._studies, self._folder = studies, matches
         self._matchers: dict[tuple[str, str], SiloMatcher] = {}
         self._aligned: dict[str, AlignedTable] = {}
+        self._wrong_ids = WeakKeyDictionary[Table, Refusal | None]()
 
     def table_of(self, study: str, table: Table) -> Table:
         """Return the table that a study reads: its matched rows, or all rows."""
         return self._aligned.get(study, table)
+
+    def check_ids(self, table: Table) -> None:
+        """Refuse a plan where rows could not be matched by the ids of a table."""
+        if table not in self._wrong_ids:
+            self._wrong_ids[table] = None
+            try:
+                read_ids(table)
+            except DataError as wrong:
+                self._wrong_ids[table] = Refusal(wrong.rule, str(wrong))
+        if refusal := self._wrong_ids[table]:
+            raise Refusal(refusal.rule, refusal.detail)
 
     def common_rows(self, study: str) -> Int[Array, " N"] | None:
         """Return the rows that a study reads, in its order; None where it reads all."""

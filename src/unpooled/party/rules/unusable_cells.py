@@ -28,7 +28,7 @@ log = logging.getLogger("unpooled.party")
 # Rules about cells, with what the log calls such cells.
 MISSING, INFINITE, UNLABELLED = "missing_values", "infinite_values", "missing_labels"
 KINDS = {MISSING: "missing", INFINITE: "infinite", UNLABELLED: "without a label"}
-CONSTANT = "constant_columns"
+CONSTANT, EMPTY = "constant_columns", "empty_column"
 # Rows of a column that are named.
 _MOST_ROWS = 8
 
@@ -126,20 +126,41 @@ class UnusableCells:
                 numbers = [name for name in view.unfilled if name not in coded]
                 self._refuse(view, numbers, MISSING)
 
+    def doubt(
+        self, asked: AskedStep, label: str | None, *, complete: bool
+    ) -> RefusedColumns | None:
+        """Return the refusal by `check` where all rows were read; None without one.
+
+        Of a planned step before rows are matched: those that it refuses for may be read
+        or not.
+        """
+        try:
+            self.check(asked, label, complete=complete)
+        except RefusedColumns as refusal:
+            return refusal
+        return None
+
     def constant(self, asked: AskedStep) -> dict[str, float]:
         """Return the columns of a planned step's view that have one value in all rows.
 
         With the value, NaN where no cell has one. None where the view has some of the
-        rows, so that it tells nothing of these, and after transforms that mix columns.
+        rows, so that it tells nothing of these. Columns of which a transform made
+        others together with further columns may vary, and so may those in whose missing
+        cells the study puts a number of its own.
         """
         view = asked.view
-        if not isinstance(view, View) or view.cut is not None or view.mixes:
+        if not isinstance(view, View) or view.cut is not None:
             return {}
+        read = set(view.origins())
+        columns = [name for name in view.source_columns if name in read]
         known = self._constant.setdefault(view.table, {})
-        if new := [name for name in view.source_columns if name not in known]:
+        if new := [name for name in columns if name not in known]:
             known |= dict.fromkeys(new) | constant_columns(view.table, new)
-        values = {name: known[name] for name in view.source_columns}
-        return {name: value for name, value in values.items() if value is not None}
+        found = {c: v for c in columns if (v := known[c]) is not None}
+        if filled := view.filled_otherwise & found.keys():
+            lacking = filled.intersection(self.lacking(view))
+            found = {c: value for c, value in found.items() if c not in lacking}
+        return found
 
     def lacking(self, view: View) -> list[str]:
         """Return the source columns of a view in which some row has a missing cell."""

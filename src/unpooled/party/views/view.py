@@ -316,6 +316,19 @@ class View:
         return tuple(column for column in self.source_columns if column in met)
 
     @property
+    def filled_otherwise(self) -> set[str]:
+        """The source columns in whose missing cells another value than theirs may be.
+
+        A number that the study chose, or a prediction.
+        """
+        found = set[str]()
+        for one, origins in zip(self._derived, self._origins, strict=False):
+            chosen = one.step.by_column == "missing" and not one.step.fitted_by
+            if chosen or one.step.by_pattern:
+                found.update(origins)
+        return found - {""}
+
+    @property
     def indicated(self) -> set[str]:
         """The source columns of which columns tell which cells are missing."""
         found = set[str]()
