@@ -51,8 +51,9 @@ test: $(DEV) debian-packages  ## the tests, without the slow ones
 test-shapes: $(DEV)  ## tests of all that takes arrays, with every array's shape checked
 	@$(PYTEST) $(PARALLEL) $(SHAPES) -m "not slow and not browser" $(PYTEST_ARGS) $(SHAPED)
 
+# With SAMPLE=N:TEXT one in N slow cases of each test, chosen by the text.
 test-slow: $(DEV) debian-packages  ## the slow tests and random examples, no federation
-	@$(PYTEST) $(PARALLEL) --hypothesis-profile=long \
+	@$(PYTEST) $(PARALLEL) --hypothesis-profile=long $(addprefix --sample=,$(SAMPLE)) \
 	    -m "(slow or hypothesis) and not federation" $(PYTEST_ARGS)
 
 # Two processes with a consortium of a server and silos each; a file keeps to one of them.

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 
 from splits import SPLITS
-from tiers import mostly_slow, thin_out
+from tiers import left_out, mostly_slow, thin_out
 
 # Never imported at the top: this file loads before the hook that checks array shapes.
 if TYPE_CHECKING:
@@ -124,7 +124,19 @@ def pytest_collection() -> Iterator[None]:
         gc.set_threshold(20_000, 20, 20)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let `.ci/run` take a sample of the slow cases of each test."""
+    parser.addoption(
+        "--sample",
+        default="1:",
+        metavar="N:SEED",
+        help="one in N slow cases of each test, chosen by any text",
+    )
+
+
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
     """Leave most of the grid of secure sums and splits to `make test-long`.
 
     Of each test that draws from it, `make test` has the second split under masks and
@@ -143,6 +155,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         ):
             item.add_marker(pytest.mark.slow)
     thin_out(items)
+    share, _, seed = config.getoption("sample").partition(":")
+    if others := left_out(items, int(share), seed):
+        config.hook.pytest_deselected(items=[one for one in items if one in others])
+        items[:] = [one for one in items if one not in others]
 
 
 def drawn(item: pytest.Item) -> bool:

@@ -1,5 +1,11 @@
-"""Which cases of a parametrised test `make test` has; `make test-long` has the rest."""
+"""Which cases of a parametrised test `make test` has; `make test-long` has the rest.
 
+make test         the usual cases
+.ci/run           and of the other cases of each test a share, others of each commit
+make test-long    all cases
+"""
+
+import hashlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -33,6 +39,32 @@ def thin_out(items: Iterable[pytest.Item]) -> None:
             for case in cases:
                 if case not in usual:
                     case.add_marker(pytest.mark.slow)
+
+
+def left_out(items: Iterable[pytest.Item], share: int, seed: str) -> set[pytest.Item]:
+    """Return the slow cases of tests with many that are not in a sample.
+
+    Parameters
+    ----------
+    items : iterable of Item
+        All that were collected, after `thin_out`.
+    share : int
+        One in so many slow cases of each test is in the sample, and at least one.
+    seed : str
+        Any text; the same one gives the same sample.
+    """
+    grids: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("slow") is not None and hasattr(item, "callspec"):
+            grids.setdefault(item.nodeid.partition("[")[0], []).append(item)
+
+    def place(item: pytest.Item) -> bytes:
+        return hashlib.sha256(f"{seed} {item.nodeid}".encode()).digest()
+
+    found = set[pytest.Item]()
+    for cases in grids.values():
+        found.update(sorted(cases, key=place)[-(-len(cases) // share) :])
+    return found
 
 
 def _is_of_many_long_fits(item: Any) -> bool:
