@@ -155,7 +155,7 @@ def pytest_collection_modifyitems(
         ):
             item.add_marker(pytest.mark.slow)
     thin_out(items)
-    share, _, seed = config.getoption("sample").partition(":")
+    share, _, seed = str(config.getoption("sample")).partition(":")
     if others := left_out(items, int(share), seed):
         config.hook.pytest_deselected(items=[one for one in items if one in others])
         items[:] = [one for one in items if one not in others]
