@@ -6,12 +6,19 @@ import logging
 import numpy as np
 import polars
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import unpooled as up
 from command_line import call
 from silo_rows import party_of
 from unpooled.errors import ReleaseRefusedError, UnpooledError
-from unpooled.federation.planning.dry_run import DryRun, plan, planned_message
+from unpooled.federation.planning.dry_run import (
+    DryRun,
+    doubt_in,
+    plan,
+    planned_message,
+)
 from unpooled.models.files.catalogue import estimators
 from unpooled.party.memory.hash_chain import now
 from unpooled.protocol.message import decode
@@ -206,6 +213,25 @@ def test_a_matched_person_with_a_missing_cell_is_refused(matched):
     assert any("in 'd'" in note for note in study.plan().notes)
     with pytest.raises(ReleaseRefusedError, match=r"lab .*missing_values.*'d'"):
         study.run()
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=4),
+    lambda some: st.lists(some, max_size=3) | st.dictionaries(st.text(), some),
+    max_leaves=4,
+)
+
+
+@given(doubt=JSON | st.fixed_dictionaries({"rule": JSON, "columns": JSON}))
+def test_a_doubt_is_read_from_anything_without_an_error(doubt):
+    assert doubt_in({"doubt": doubt}) is None
+
+
+@pytest.mark.parametrize(("columns", "read"), [(["b"], ("b",)), (["b", 1], ())])
+def test_a_doubt_names_its_rule_and_columns(columns, read):
+    said = {"doubt": {"rule": "missing_values", "columns": columns}}
+
+    assert doubt_in(said) == ("missing_values", read)
 
 
 @pytest.mark.parametrize(

@@ -446,7 +446,7 @@ def _answers(
                 refusals.append(((party, request.step, rule), columns))
             if carried := _names(reply.header.get("carried", [])):
                 coordinator.told_carried[party] = carried
-            if doubt := _doubt(reply.header):
+            if doubt := doubt_in(reply.header):
                 notes.append(doubtful_note(party, *doubt))
         refusals += [
             ((party, request.step, "empty_column"), empty)
@@ -515,12 +515,13 @@ def doubtful_note(party: str, rule: str, columns: Sequence[str]) -> str:
     )
 
 
-def _doubt(header: Mapping[str, Any]) -> tuple[str, tuple[str, ...]] | None:
+def doubt_in(header: Mapping[str, Any]) -> tuple[str, tuple[str, ...]] | None:
     """Return the rule and columns of a doubt in a reply; None where there is none."""
     doubt = header.get("doubt")
-    if not isinstance(doubt, dict) or doubt.get("rule") not in DATA_RULES:
+    rule = doubt.get("rule") if isinstance(doubt, dict) else None
+    if not isinstance(rule, str) or rule not in DATA_RULES:
         return None
-    return doubt["rule"], _names(doubt.get("columns", []))
+    return rule, _names(doubt.get("columns", []))
 
 
 def _empty(
