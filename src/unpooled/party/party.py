@@ -458,7 +458,9 @@ class Party:
             if matched and isinstance(asked.view, View) and self.partition == "rows":
                 self._studies.foresee_leverage(asked, self._cells.lacking(asked.view))
             alike = (
-                self._cells.constant(asked) if judged and (varying or valued) else {}
+                self._cells.constant(asked, self.policy.min_rows)
+                if judged and (varying or valued)
+                else {}
             )
             if isinstance(asked.view, View) and self.partition == "rows":
                 n_rows, before, own = self._rows_opened(session), *opens

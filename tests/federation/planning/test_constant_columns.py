@@ -3,19 +3,23 @@
 The oracle is numpy on the pooled rows: a column is constant if all its cells are equal.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.pipeline import make_pipeline
 
 import unpooled as up
+from unpooled.data.table import ArrayTable
 from unpooled.errors import DataError
 from unpooled.federation.planning.constant_columns import shares_of
 from unpooled.federation.planning.dry_run import plan
+from unpooled.party.rules.unusable_cells import constant_columns
 from unpooled.protocol.message import decode, encode
 from unpooled.report.text.log_events import event
 from wire import Rogue, Silos, kind, silos
@@ -167,6 +171,35 @@ def test_what_fills_missing_cells_decides_whether_a_column_varies(
     else:
         with pytest.raises(DataError, match="constant or collinear"):
             model.fit(here.federation, "kind")
+
+
+@pytest.mark.parametrize("observed", [3, 10])
+def test_a_value_of_few_people_is_neither_told_nor_compared(observed):
+    rows = tables(3.5, 3.5, 3.5)
+    rows["south"].loc[observed:, "c"] = np.nan
+    here = federation(rows, "kind", policy=replace(OPEN, min_rows=10))
+    model = make_pipeline(up.SimpleImputer(), up.LinearDiscriminantAnalysis())
+
+    planned = plan(model, here.federation, "kind")
+
+    told = "constant_columns" in {rule for _, rule in refused(planned)}
+    assert told == (observed == 10)
+    assert bool(here.wire.of_kind("compared")) == told
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_constant_columns_of_cells_with_a_value(sparse):
+    X = np.array(
+        [[1.0, 0.0, np.nan, 2.0, 0.0, np.nan], [1.0, 0.0, np.nan, np.nan, 5.0, 3.0]]
+    )
+    table = ArrayTable(scipy.sparse.csr_array(X) if sparse else X)
+
+    found = constant_columns(table, table.columns)
+
+    assert [*found] == [table.columns[j] for j in (0, 1, 2, 3, 5)]
+    np.testing.assert_array_equal([*found.values()], [1.0, 0.0, np.nan, 2.0, 3.0])
+    few = constant_columns(table, table.columns, 2)
+    assert [*few] == [table.columns[j] for j in (0, 1, 2)]
 
 
 def test_nothing_that_is_sent_depends_on_the_value():

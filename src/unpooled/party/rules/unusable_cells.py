@@ -140,11 +140,12 @@ class UnusableCells:
             return refusal
         return None
 
-    def constant(self, asked: AskedStep) -> dict[str, float]:
+    def constant(self, asked: AskedStep, least: int) -> dict[str, float]:
         """Return the columns of a planned step's view that have one value in all rows.
 
         With the value, NaN where no cell has one. None where the view has some of the
-        rows, so that it tells nothing of these. Columns of which a transform made
+        rows, so that it tells nothing of these, and of columns with a value in fewer
+        than `least` cells. Columns of which a transform made
         others together with further columns may vary, and so may those in whose missing
         cells the study puts a number of its own.
         """
@@ -155,7 +156,7 @@ class UnusableCells:
         columns = [name for name in view.source_columns if name in read]
         known = self._constant.setdefault(view.table, {})
         if new := [name for name in columns if name not in known]:
-            known |= dict.fromkeys(new) | constant_columns(view.table, new)
+            known |= dict.fromkeys(new) | constant_columns(view.table, new, least)
         found = {c: v for c in columns if (v := known[c]) is not None}
         if filled := view.filled_otherwise & found.keys():
             lacking = filled.intersection(self.lacking(view))
@@ -245,23 +246,32 @@ def unusable_cells(view: View, columns: Sequence[str]) -> Iterator[Cells]:
             yield Cells(name, kind, count, tuple(rows[name, kind]))
 
 
-def constant_columns(table: Table, columns: Sequence[str]) -> dict[str, float]:
+def constant_columns(
+    table: Table, columns: Sequence[str], least: int = 0
+) -> dict[str, float]:
     """Return the columns of which all cells with a value have the same, with it.
 
-    NaN for columns without any value.
+    NaN for columns without any value. None of those with a value in fewer than `least`
+    cells: it would be that of few people.
     """
+    some = np.zeros(len(columns), np.int64)
     low = np.full(len(columns), np.inf)
     high = np.full(len(columns), -np.inf)
     for block in table.sparse_blocks(list(columns)):
         X = block.X
+        some += X.shape[0]
         if hasattr(X, "indptr"):
-            least, most = X.nanmin(axis=0).toarray(), X.nanmax(axis=0).toarray()
+            lowest, highest = X.nanmin(axis=0).toarray(), X.nanmax(axis=0).toarray()
+            lacking = X.indices[np.isnan(X.data)]
+            some -= np.bincount(lacking, minlength=len(columns))
         else:
-            least = np.fmin.reduce(X, axis=0, initial=np.inf)
-            most = np.fmax.reduce(X, axis=0, initial=-np.inf)
-        low, high = np.fmin(low, least.ravel()), np.fmax(high, most.ravel())
-    values = np.where(low > high, np.nan, low).tolist()
-    return {columns[i]: values[i] for i in np.flatnonzero(low >= high).tolist()}
+            lowest = np.fmin.reduce(X, axis=0, initial=np.inf)
+            highest = np.fmax.reduce(X, axis=0, initial=-np.inf)
+            some -= np.isnan(X).sum(axis=0)
+        low, high = np.fmin(low, lowest.ravel()), np.fmax(high, highest.ravel())
+    values = np.where(some == 0, np.nan, low).tolist()
+    found = (some == 0) | ((low >= high) & (some >= least))
+    return {columns[i]: values[i] for i in np.flatnonzero(found).tolist()}
 
 
 def _doubtful(X: Any) -> list[int]:
