@@ -51,7 +51,7 @@ test: $(DEV) debian-packages  ## the tests, without the slow ones
 test-shapes: $(DEV)  ## tests of all that takes arrays, with every array's shape checked
 	@$(PYTEST) $(PARALLEL) $(SHAPES) -m "not slow and not browser" $(PYTEST_ARGS) $(SHAPED)
 
-# With SAMPLE=N:TEXT one in N slow cases of each test, chosen by the text.
+# With SAMPLE=N:TEXT one in N slow tests of each file, chosen by the text.
 test-slow: $(DEV) debian-packages  ## the slow tests and random examples, no federation
 	@$(PYTEST) $(PARALLEL) --hypothesis-profile=long $(addprefix --sample=,$(SAMPLE)) \
 	    -m "(slow or hypothesis) and not federation" $(PYTEST_ARGS)

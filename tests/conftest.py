@@ -125,12 +125,12 @@ def pytest_collection() -> Iterator[None]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let `.ci/run` take a sample of the slow cases of each test."""
+    """Let `.ci/run` take a sample of the slow tests of each file."""
     parser.addoption(
         "--sample",
         default="1:",
         metavar="N:SEED",
-        help="one in N slow cases of each test, chosen by any text",
+        help="one in N slow tests of each file, chosen by any text",
     )
 
 

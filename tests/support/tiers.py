@@ -1,12 +1,13 @@
 """Which cases of a parametrised test `make test` has; `make test-long` has the rest.
 
 make test         the usual cases
-.ci/run           and of the other cases of each test a share, others of each commit
-make test-long    all cases
+.ci/run           and of the slow tests of each file a share, others of each commit
+make test-long    all
 """
 
 import hashlib
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,28 +43,29 @@ def thin_out(items: Iterable[pytest.Item]) -> None:
 
 
 def left_out(items: Iterable[pytest.Item], share: int, seed: str) -> set[pytest.Item]:
-    """Return the slow cases of tests with many that are not in a sample.
+    """Return the slow tests that are not in a sample.
 
     Parameters
     ----------
     items : iterable of Item
         All that were collected, after `thin_out`.
     share : int
-        One in so many slow cases of each test is in the sample, and at least one.
+        One in so many slow tests of each file is in the sample, and at least one; a
+        case of a parametrised test counts as one.
     seed : str
         Any text; the same one gives the same sample.
     """
-    grids: dict[str, list[pytest.Item]] = {}
+    files: dict[Path, list[pytest.Item]] = {}
     for item in items:
-        if item.get_closest_marker("slow") is not None and hasattr(item, "callspec"):
-            grids.setdefault(item.nodeid.partition("[")[0], []).append(item)
+        if item.get_closest_marker("slow") is not None:
+            files.setdefault(item.path, []).append(item)
 
     def place(item: pytest.Item) -> bytes:
         return hashlib.sha256(f"{seed} {item.nodeid}".encode()).digest()
 
     found = set[pytest.Item]()
-    for cases in grids.values():
-        found.update(sorted(cases, key=place)[-(-len(cases) // share) :])
+    for tests in files.values():
+        found.update(sorted(tests, key=place)[-(-len(tests) // share) :])
     return found
 
 
