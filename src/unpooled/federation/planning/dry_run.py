@@ -518,7 +518,9 @@ def doubtful_note(party: str, rule: str, columns: Sequence[str]) -> str:
 def doubt_in(header: Mapping[str, Any]) -> tuple[str, tuple[str, ...]] | None:
     """Return the rule and columns of a doubt in a reply; None where there is none."""
     doubt = header.get("doubt")
-    rule = doubt.get("rule") if isinstance(doubt, dict) else None
+    if not isinstance(doubt, dict):
+        return None
+    rule = doubt.get("rule")
     if not isinstance(rule, str) or rule not in DATA_RULES:
         return None
     return rule, _names(doubt.get("columns", []))
