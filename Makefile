@@ -13,6 +13,7 @@ DEV := $(VENV)/.installed-dev
 # Two processes, half of the files each, of one thread: BLAS's would stand in their way.
 PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 PARALLEL := -n 2 --dist worksteal
+LONGEST := --durations=15 --durations-min=10
 # Data sets of the experiments.
 DATA ?= $(or $(UNPOOLED_DATA),../shared/data)
 # One case of each of these tests; with PYTEST_ARGS=--every-shape the functions that are
@@ -54,12 +55,13 @@ test-shapes: $(DEV)  ## tests of all that takes arrays, with every array's shape
 # With SAMPLE=N:TEXT one in N slow tests of each file, chosen by the text.
 test-slow: $(DEV) debian-packages  ## the slow tests and random examples, no federation
 	@$(PYTEST) $(PARALLEL) --hypothesis-profile=long $(addprefix --sample=,$(SAMPLE)) \
+	    $(LONGEST) \
 	    -m "(slow or hypothesis) and not federation" $(PYTEST_ARGS)
 
 # Two processes with a consortium of a server and silos each; a file keeps to one of them.
 test-federation: $(DEV) debian-packages  ## only those over a real server and silos
 	@$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder \
-	    -m federation $(PYTEST_ARGS) $(FEDERATION)
+	    -m federation $(LONGEST) $(PYTEST_ARGS) $(FEDERATION)
 
 test-long: test-slow  ## the slow tests, random examples, and the federation
 	@$(MAKE) --no-print-directory test-federation

@@ -12,6 +12,7 @@ from unpooled.ledger import HEAD, Ledger, Release
 from unpooled.ledger.notebook_tables import html_table
 from unpooled.protocol.opened_numbers import SHARE, messages_of, numbers_of_lines
 from unpooled.protocol.privacy_cost import Spent, spent
+from unpooled.results.formats import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -205,11 +206,11 @@ class Plan:
         party, own = min(self.columns_at.items(), key=lambda item: item[1])
         # A total is about a column at least of each other silo too.
         each = self.numbers / (own + len(self.parties) - 1)
+        people = counted(math.ceil(each / SHARE), "person", "people")
         return (
             f", which each silo counts about its own columns: {party}, with "
             f"{own:,} of {self.n_columns:,}, allows them by a share of {SHARE} from "
-            f"{math.ceil(each / SHARE):,} people on, or from more where folds of them "
-            f"are fitted."
+            f"{people} on, or from more where folds of them are fitted."
         )
 
     def to_frame(self) -> "pd.DataFrame":

@@ -39,6 +39,7 @@ from unpooled.models.pca.spectrum import (
 )
 from unpooled.protocol.bounds import Trace
 from unpooled.protocol.step import disclosed, kept, public, release, stays, summed
+from unpooled.results.formats import byte_size
 
 # The usual number of rounds of block Krylov, generously.
 _USUAL_ROUNDS = 12
@@ -225,8 +226,8 @@ def cheaper_solver(wanted: Wanted, federation: Federation) -> str:
     name = "gram" if whole <= rounds and N <= _MOST_ROWS else "krylov"
     federation.coordinator.notes.append(
         f"PCA chose the solver {name}: products of every two of {N:,} people would be "
-        f"{whole / 1e6:,.1f} MB from each silo, blocks of them about "
-        f"{rounds / 1e6:,.1f} MB in {_USUAL_ROUNDS} rounds."
+        f"{byte_size(whole)} from each silo, blocks of them about "
+        f"{byte_size(rounds)} in {_USUAL_ROUNDS} rounds."
         + " The plan shows the most that it may take."
         * (name == "krylov")
     )
