@@ -397,13 +397,13 @@ class Party:
     def _plan(self, message: Message) -> Answer:
         """Return the rule that would refuse a planned step; empty where none would.
 
-        With a rule about cells come the names of the columns that have them, and for a
-        model that takes no constant column those that are constant here, and for one
-        that takes no empty column those without a value here. Before rows are matched
-        it is not known which of them are read: a rule about cells of any row, with its
-        columns, is then a doubt and no refusal. A silo that
-        allows its own values to be seen names the columns of which one row carries half
-        of a direction. The reply tells whether the numbers that the step opens would be
+        With a rule about cells come the names of the columns that have them. The reply
+        also names the columns that are constant in this silo, if the model takes no
+        constant column, and those without a value in it, if it takes no empty column.
+        Before rows are matched nobody knows which of them are read: a rule about cells
+        of any row is then returned as a doubt, and is no refusal. A silo that allows
+        its own values to be seen names the columns of which one row carries half of a
+        direction. The reply tells whether the numbers that the step opens would be
         further ones in the budget, and names the columns in which the rows of the step
         are complete, so that later requests of the plan can be compared with it.
         """
@@ -516,7 +516,7 @@ class Party:
         return said | ({"constant": list(constant)} if varying else {}), {}
 
     def _offer_comparison(self, message: Message) -> Answer:
-        """Begin to compare columns of which a plan was told that they are constant."""
+        """Begin to compare the constant columns that the silo reported to a plan."""
         self._studies.check_refusals()
         self._check_partition(message)
         roster, where = self._pinned(message.header["parties"]), session_of(message)

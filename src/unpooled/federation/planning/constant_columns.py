@@ -18,8 +18,9 @@ from unpooled.secure.keys.agreement import offer_in
 def compared(coordinator: Coordinator, columns: Sequence[str]) -> dict[str, bool]:
     """Return for columns that each silo found constant whether all values are equal.
 
-    A column is left out where a silo does not compare it: one that lacks values of it,
-    that has not approved the study yet, or of an earlier version.
+    A column is left out where a silo does not compare it: where it holds categories or
+    no value there, or where the silo has not approved the study or runs an earlier
+    version.
 
     Parameters
     ----------

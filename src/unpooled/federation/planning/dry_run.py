@@ -468,8 +468,7 @@ def _answers(
                 if own
             ]
             continue
-        first = next(iter(constant.values()))
-        everywhere = [c for c in first if all(c in o for o in constant.values())]
+        everywhere = _named_by_all(constant)
         # What each silo takes its own means from is 0 everywhere.
         within = needs.within or _by_silo(request)
         if not within and (new := [c for c in everywhere if c not in equal]):
@@ -507,7 +506,7 @@ def carried_note(party: str, columns: Sequence[str]) -> str:
 
 def doubtful_note(party: str, rule: str, columns: Sequence[str]) -> str:
     """Return the warning that rows may be read which the model does not take."""
-    sentence, remedy = RULES.get(rule, (rule, ""))
+    sentence, remedy = RULES[rule]
     return (
         f"Not known before rows are matched: {party} has cells in {listing(columns)} "
         f"for which the run is refused ({rule}: {sentence}) if all silos have these "
@@ -529,13 +528,17 @@ def doubt_in(header: Mapping[str, Any]) -> tuple[str, tuple[str, ...]] | None:
 def _empty(
     partition: str, replies: Mapping[str, Message]
 ) -> dict[str, tuple[str, ...]]:
-    """Return by silo the columns without a value, on rows those that all silos name."""
+    """Return by silo the columns without a value; by rows, those empty in all silos."""
     said = {party: _names(r.header.get("empty", [])) for party, r in replies.items()}
     if partition == "rows":
-        first = next(iter(said.values()))
-        everywhere = tuple(c for c in first if all(c in o for o in said.values()))
-        said = dict.fromkeys(said, everywhere)
+        said = dict.fromkeys(said, _named_by_all(said))
     return {party: columns for party, columns in said.items() if columns}
+
+
+def _named_by_all(columns: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """Return the columns that every silo names, in the order of the first silo."""
+    first, *others = columns.values()
+    return tuple(c for c in first if all(c in other for other in others))
 
 
 def _names(columns: Any) -> tuple[str, ...]:

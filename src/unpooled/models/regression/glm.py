@@ -144,8 +144,8 @@ def local_deviance(
     rows = _rows(X, at, intercept)
     terms = rows.family.deviance(rows.y, rows.mu)[:, None]
     # A probability is beyond no responses.
-    at = rows.y if family == "binomial" else rows.mu
-    found = judged(terms, at[:, None], rows.y[:, None])
+    predicted = rows.y if family == "binomial" else rows.mu
+    found = judged(terms, predicted[:, None], rows.y[:, None])
     return {
         "count": np.array(float(len(rows.y))),
         "total": np.array(rows.y.sum()),

@@ -1,7 +1,7 @@
-"""Constant columns that a plan told of, and whether other silos have the same value.
+"""Constant columns that a silo reported to a plan, to compare with other silos'.
 
-A plan tells a coordinator which columns of a planned step are constant here, as a
-refusal that is counted. Only these are compared with the other silos' values, by
+A silo reports to a plan which of its columns are constant, and counts the report as a
+refusal. Only these are compared with the other silos' values, by
 `secure/comparison/equal_constants.py`, and only for the silos of that plan: they could
 read them from the totals of the fit, to which this silo found no objection. Silos of
 other plans could combine what they learn, so that a comparison is written to the
@@ -27,7 +27,7 @@ _MOST_STUDIES = 64
 @final
 @dataclass(frozen=True)
 class Told:
-    """What a plan of a study was told.
+    """The constant columns that a silo reported to the plan of a study.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class ToldConstants:
     def tell(
         self, study: str, roster: Roster, view: View, constants: Mapping[str, float]
     ) -> None:
-        """Remember what a plan was told, until the study is planned with other silos.
+        """Keep a report to a plan until the study is planned with other silos.
 
         NaN for a column that is not compared.
         """
@@ -78,7 +78,7 @@ class ToldConstants:
             del self._told[next(iter(self._told))]
 
     def told(self, study: str) -> Told:
-        """Return what the last plan of a study was told; if nothing, refuse."""
+        """Return the report to the last plan of a study; refuse if there is none."""
         if study not in self._told:
             raise Refusal("out_of_order")
         return self._told[study]
@@ -89,7 +89,7 @@ class ToldConstants:
         Raises
         ------
         Refusal
-            "out_of_order": no plan with these silos was told of constant columns.
+            "out_of_order": no constant columns were reported to a plan of these silos.
         """
         if self.told(study).roster.digest() != roster.digest():
             raise Refusal("out_of_order")
@@ -99,7 +99,7 @@ class ToldConstants:
         return {"kind": "offer", **begun.offer().as_header()}
 
     def share(self, study: str, session: str, message: Message) -> dict[str, Any]:
-        """End a comparison with a share of each column that a plan was told of.
+        """End a comparison with a share of each column that was reported.
 
         Raises
         ------

@@ -129,10 +129,9 @@ class UnusableCells:
     def doubt(
         self, asked: AskedStep, label: str | None, *, complete: bool
     ) -> RefusedColumns | None:
-        """Return the refusal by `check` where all rows were read; None without one.
+        """Return the refusal by `check` of all rows, if any, before rows are matched.
 
-        Of a planned step before rows are matched: those that it refuses for may be read
-        or not.
+        The rows with such cells may turn out not to be read.
         """
         try:
             self.check(asked, label, complete=complete)
@@ -145,9 +144,8 @@ class UnusableCells:
 
         With the value, NaN where no cell has one. None where the view has some of the
         rows, so that it tells nothing of these, and of columns with a value in fewer
-        than `least` cells. Columns of which a transform made
-        others together with further columns may vary, and so may those in whose missing
-        cells the study puts a number of its own.
+        than `least` cells. Columns that a transform combines with others may vary, and
+        so may those whose missing cells the study fills with a number of its own.
         """
         view = asked.view
         if not isinstance(view, View) or view.cut is not None:

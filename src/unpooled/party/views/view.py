@@ -317,9 +317,9 @@ class View:
 
     @property
     def filled_otherwise(self) -> set[str]:
-        """The source columns in whose missing cells another value than theirs may be.
+        """Source columns that are filled with a number of the study, or predictions.
 
-        A number that the study chose, or a prediction.
+        Others are filled with a statistic of their own values.
         """
         found = set[str]()
         for one, origins in zip(self._derived, self._origins, strict=False):
