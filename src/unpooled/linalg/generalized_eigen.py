@@ -23,6 +23,7 @@ def leading_pencil_pairs(
     k: int,
     n_vectors: int | None = None,
     names: Sequence[str] | None = None,
+    within: str = "",
 ) -> tuple[Float[Array, " k"], Float[Array, "p l"]]:
     """Solve ``A v = λ B v`` for the `k` largest eigenvalues.
 
@@ -38,6 +39,8 @@ def leading_pencil_pairs(
         Number of eigenvectors, l; k when omitted.
     names : sequence of str, optional
         Names of the rows of B, for the error.
+    within : str, default ""
+        What B is the covariance within, for the error: "classes".
 
     Returns
     -------
@@ -54,7 +57,7 @@ def leading_pencil_pairs(
     """
     p, n_vectors = len(B), n_vectors or k
     # Columns in units of their standard deviation, so that scales cost no digits.
-    unit = check_definite(B, names)
+    unit = check_definite(B, names, within)
     A, B = A / unit / unit[:, None], B / unit / unit[:, None]
 
     def solve() -> dict[str, Array]:
@@ -70,7 +73,7 @@ def leading_pencil_pairs(
 
 
 def check_definite(
-    B: Float[Array, "p p"], names: Sequence[str] | None = None
+    B: Float[Array, "p p"], names: Sequence[str] | None = None, within: str = ""
 ) -> Float[Array, " p"]:
     """Return the square roots of the diagonal of B; raise when B is singular.
 
@@ -80,6 +83,8 @@ def check_definite(
         Symmetric positive semi-definite.
     names : sequence of str, optional
         Names of its columns, so that the error says which of them depend on which.
+    within : str, default ""
+        What B is the covariance within, for the error: "classes".
     """
     unit = np.sqrt(np.maximum(B.diagonal(), 0.0))
     if (unit > 0).all():
@@ -91,11 +96,12 @@ def check_definite(
         )
         if found["value"][0] > _SINGULAR * len(B):
             return unit
+    place = f" within {within}" if within else ""
     raise DataError(
-        f"Columns are constant or collinear, so the problem has no unique solution"
-        f"{_which(B, names)}. Leave some columns out with select, or by RareColumns "
-        f"where folds lack the few rows in which a column differs, or regularise: "
-        f"shrinkage, regularisation or ridge, by the model."
+        f"Columns are constant or collinear{place}, so the problem has no unique "
+        f"solution{_which(B, names)}. Leave some columns out with select, or by "
+        f"RareColumns where folds lack the few rows in which a column differs, or "
+        f"regularise: shrinkage, regularisation or ridge, by the model."
     )
 
 

@@ -367,8 +367,9 @@ class LinearDiscriminantAnalysis(
             # Rounds 3 and 4: the covariances within classes and of all rows.
             Sw, St, shapes = self._covariances(federation, groups, self.shrinkage)
             # S_b v = λ S_w v, and Vᵀ S_w V is the identity.
-            names_of = [f"{n} within classes" for n in federation.feature_names]
-            ratios, V = leading_pencil_pairs(St - Sw, Sw, p, k, names_of)
+            ratios, V = leading_pencil_pairs(
+                St - Sw, Sw, p, k, federation.feature_names, within="classes"
+            )
             self.covariance_ = Sw
             self.scalings_ = V
             self.explained_variance_ratio_ = ratios[:k] / (ratios.sum() or 1.0)
