@@ -10,7 +10,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from unpooled import Policy, partition_columns, plan, simulate
 from unpooled.arrays import Array
 from unpooled.coordinator.coordinator import Coordinator
-from unpooled.coordinator.step_call import Needs
 from unpooled.data.sources.open_source import open_source
 from unpooled.errors import DataError, ReleaseRefusedError, UnpooledError
 from unpooled.federation.planning.dry_run import planned_message
@@ -18,6 +17,7 @@ from unpooled.models.base import FederatedEstimator
 from unpooled.party.memory.kept_arrays import KeptArrays
 from unpooled.party.steps.run_step import run_step
 from unpooled.party.views.view import View
+from unpooled.protocol.planned_step import PlannedStep
 from unpooled.protocol.step import derived, disclosed, kept, release, stays, summed
 from wire import Rogue, silos
 
@@ -302,8 +302,6 @@ def test_a_silo_takes_part_in_the_partition_it_declared_only(frames, declared):
         here.federation.sum(squares)
     request = rogue.request("test_column_partitions.squares", operations=())
     parties = here.federation.parties
-    asked = planned_message(
-        request, parties, other, needs=Needs(), matched=True, earlier=[]
-    )
+    asked = planned_message(request, parties, other, PlannedStep())
     replies = coordinator.exchange(dict.fromkeys(parties, asked), "plan")
     assert {r.header["rule"] for r in replies.messages.values()} == {"partition"}

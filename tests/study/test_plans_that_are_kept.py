@@ -6,8 +6,6 @@ import logging
 import numpy as np
 import polars
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import unpooled as up
 from command_line import call
@@ -15,9 +13,9 @@ from silo_rows import party_of
 from unpooled.errors import ReleaseRefusedError, UnpooledError
 from unpooled.federation.planning.dry_run import (
     DryRun,
-    doubt_in,
     plan,
     planned_message,
+    planned_step,
 )
 from unpooled.models.files.catalogue import estimators
 from unpooled.party.memory.hash_chain import now
@@ -215,25 +213,6 @@ def test_a_matched_person_with_a_missing_cell_is_refused(matched):
         study.run()
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=4),
-    lambda some: st.lists(some, max_size=3) | st.dictionaries(st.text(), some),
-    max_leaves=4,
-)
-
-
-@given(doubt=JSON | st.fixed_dictionaries({"rule": JSON, "columns": JSON}))
-def test_a_doubt_is_read_from_anything_without_an_error(doubt):
-    assert doubt_in({"doubt": doubt}) is None
-
-
-@pytest.mark.parametrize(("columns", "read"), [(["b"], ("b",)), (["b", 1], ())])
-def test_a_doubt_names_its_rule_and_columns(columns, read):
-    said = {"doubt": {"rule": "missing_values", "columns": columns}}
-
-    assert doubt_in(said) == ("missing_values", read)
-
-
 @pytest.mark.parametrize(
     ("rule", "name"), [("duplicate_ids", " P7"), ("missing_ids", None)]
 )
@@ -353,9 +332,8 @@ def test_silos_compare_rows_with_any_that_a_coordinator_names(study):
     south = party_of(federation, "south")
 
     def asked(earlier):
-        message = planned_message(
-            request, dry.parties, "rows", needs=needs, matched=True, earlier=earlier
-        )
+        about = planned_step(needs, matched=True, earlier=earlier, opens=(0.0, 0.0))
+        message = planned_message(request, dry.parties, "rows", about)
         header = decode(south.handle(message)).header
         return header["rule"], header.get("columns"), header.get("complete_in")
 

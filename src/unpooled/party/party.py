@@ -8,6 +8,7 @@ import logging
 import math
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, final
@@ -51,6 +52,7 @@ from unpooled.protocol.block_levels import (
 from unpooled.protocol.computing_party import STAGES
 from unpooled.protocol.library_build import library_build
 from unpooled.protocol.message import Bytes, Framed, Message, decode, digest, framed
+from unpooled.protocol.planned_step import Foreseen, PlannedStep
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.request import Request, view_arrays
 from unpooled.protocol.several_steps import STEPS, replies_together, requests_of
@@ -397,31 +399,19 @@ class Party:
     def _plan(self, message: Message) -> Answer:
         """Return the rule that would refuse a planned step; empty where none would.
 
-        With a rule about cells come the names of the columns that have them. The reply
-        also names the columns that are constant in this silo, if the model takes no
-        constant column, and those without a value in it, if it takes no empty column.
+        Nothing is computed, and what is told is counted as a refusal is.
+        """
+        planned = PlannedStep.from_header(message.header)
+        foreseen = self._foresee(message, planned)
+        return {"kind": "planned"} | foreseen.as_header(), {}
+
+    def _foresee(self, message: Message, planned: PlannedStep) -> Foreseen:
+        """Return what the silo tells of a planned step.
+
         Before rows are matched nobody knows which of them are read: a rule about cells
-        of any row is then returned as a doubt, and is no refusal. A silo that allows
-        its own values to be seen names the columns of which one row carries half of a
-        direction. The reply tells whether the numbers that the step opens would be
-        further ones in the budget, and names the columns in which the rows of the step
-        are complete, so that later requests of the plan can be compared with it.
+        of any row is then returned as a doubt, and is no refusal.
         """
         header = message.header
-        complete, varying = header.get("complete", False), header.get("varying", False)
-        matched, earlier = header.get("matched", True), header.get("earlier", [])
-        valued = header.get("valued", False)
-        flags = (complete, varying, matched, valued)
-        if any(type(flag) is not bool for flag in flags):
-            raise Refusal("malformed_message")
-        if not isinstance(earlier, list) or not all(map(_are_names, earlier)):
-            raise Refusal("malformed_message")
-        rho, opens = header.get("rho", 0.0), header.get("opens", [0.0, 0.0])
-        if not isinstance(opens, list) or len(opens) != 2:
-            raise Refusal("malformed_message")
-        for number in (rho, *opens):
-            if type(number) is not float or not 0.0 <= number < math.inf:
-                raise Refusal("malformed_message")
         table = self.aligned_rows.table_of(str(header["study"]), self.table)
         roster = self._pinned(header["parties"])
         session = Session(
@@ -437,83 +427,82 @@ class Party:
             cut=self._studies.cuts.of,
             planned=True,
         )
-        read: dict[str, Any] = {}
-        doubt: RefusedColumns | None = None
+        told, doubt, alike = Foreseen(), None, dict[str, float]()
         try:
             self._studies.check_refusals()
             self._check_partition(message)
             asked = session.check(Request.from_message(message, {}))
+            view = asked.view if self.partition == "rows" else None
+            if isinstance(view, View):
+                told = replace(told, complete_in=tuple(view.complete_in))
             # No refusal of a private release depends on a row.
             judged = asked.rho <= 0.0
-            unmatched, matched = judged and not matched, judged and matched
-            if isinstance(asked.view, View) and self.partition == "rows":
-                read = {"complete_in": asked.view.complete_in}
-            if matched:
-                self._cells.check(asked, table.label, complete=complete)
+            if judged and planned.matched:
+                self._cells.check(asked, table.label, complete=planned.complete)
                 session.foresee(asked)
-            if unmatched:
+            elif judged:
                 self.aligned_rows.check_ids(table)
-                doubt = self._cells.doubt(asked, table.label, complete=complete)
-            self._studies.foresee(asked, session.parties, self.partition, earlier, rho)
-            if matched and isinstance(asked.view, View) and self.partition == "rows":
-                self._studies.foresee_leverage(asked, self._cells.lacking(asked.view))
-            alike = (
-                self._cells.constant(asked, self.policy.min_rows)
-                if judged and (varying or valued)
-                else {}
+                doubt = self._cells.doubt(asked, table.label, complete=planned.complete)
+            self._studies.foresee(
+                *(asked, session.parties, self.partition, planned.earlier, planned.rho)
             )
-            if isinstance(asked.view, View) and self.partition == "rows":
-                n_rows, before, own = self._rows_opened(session), *opens
+            if isinstance(view, View) and judged and planned.matched:
+                self._studies.foresee_leverage(asked, self._cells.lacking(view))
+            if judged and (planned.varying or planned.valued):
+                alike = self._cells.constant(asked, self.policy.min_rows)
+            if isinstance(view, View):
+                n_rows = self._rows_opened(session)
                 if n_rows < self._studies.cuts.n_counted(self.table):
                     # Only of folds: what is refused here would tell N.
                     n_rows = 0
-                further = self._studies.foresee_numbers(asked, before, own, n_rows)
-                read |= {"further": further}
+                further = self._studies.foresee_numbers(asked, *planned.opens, n_rows)
+                told = replace(told, further=further)
         except (Refusal, ReleaseRefusedError) as refusal:
-            found = isinstance(refusal, RefusedColumns)
-            columns = list(refusal.columns) if found else []
-            about = refusal.about if isinstance(refusal, Refusal) else None
-            if refusal.rule == "max_released_share":
-                # Anyone with the totals knows how many there are, and N.
-                return {
-                    "kind": "planned",
-                    "rule": refusal.rule,
-                    "columns": [],
-                } | read, {}
-            rule = self._studies.refused(
-                *(header, refusal.rule, message.digests),
-                of_table=found and about is None,
-                about=about,
-            )
-            if rule != refusal.rule:
-                return {"kind": "planned", "rule": rule, "columns": []}, {}
-            if isinstance(refusal, Refusal) and refusal.detail:
-                self.explained[refusal.rule] = refusal.detail
-                log.info("%s would refuse a request: %s", self.name, refusal)
-            said = {"kind": "planned", "rule": refusal.rule, "columns": columns}
-            return said | read, {}
-        empty = [name for name, value in alike.items() if valued and math.isnan(value)]
-        constant = alike if varying else {}
+            return self._foreseen_refusal(message, refusal, told)
+        if doubt:
+            told = replace(told, doubt=(doubt.rule, doubt.columns))
+        if planned.valued:
+            empty = tuple(name for name, value in alike.items() if math.isnan(value))
+            told = replace(told, empty=empty)
+        if planned.varying:
+            told = replace(told, constant=tuple(alike))
         rules = [doubt.rule] if doubt else []
-        rules += [CONSTANT] * bool(constant) + [EMPTY] * bool(empty)
+        rules += [CONSTANT] * bool(told.constant) + [EMPTY] * bool(told.empty)
         for rule in rules:
             # It tells of the rows as a refusal does, and is counted as one.
             now = self._studies.refused(header, rule, message.digests, of_table=True)
             if now != rule:
-                return {"kind": "planned", "rule": now, "columns": []}, {}
-        if constant:
+                return Foreseen(rule=now)
+        if told.constant:
             # Codes of categories are the silo's own.
             assert isinstance(asked.view, View), "others have no constant columns"
             coded = table.categorical
-            values = {c: math.nan if c in coded else v for c, v in constant.items()}
+            values = {c: math.nan if c in coded else v for c, v in alike.items()}
             self._constants.tell(str(header["study"]), roster, asked.view, values)
-        said = {"kind": "planned", "rule": "", "columns": []} | read
-        if self.policy.allow_disclosed and self.noteworthy_columns:
-            said["carried"] = list(self.noteworthy_columns)
-        if doubt:
-            said["doubt"] = {"rule": doubt.rule, "columns": list(doubt.columns)}
-        said |= {"empty": empty} if empty else {}
-        return said | ({"constant": list(constant)} if varying else {}), {}
+        if self.policy.allow_disclosed:
+            told = replace(told, carried=self.noteworthy_columns)
+        return told
+
+    def _foreseen_refusal(
+        self, message: Message, refusal: Refusal | ReleaseRefusedError, told: Foreseen
+    ) -> Foreseen:
+        """Count a refusal that a plan finds, and return what the silo tells of it."""
+        if refusal.rule == "max_released_share":
+            # Anyone with the totals knows how many there are, and N.
+            return replace(told, rule=refusal.rule)
+        columns = refusal.columns if isinstance(refusal, RefusedColumns) else ()
+        about = refusal.about if isinstance(refusal, Refusal) else None
+        rule = self._studies.refused(
+            *(message.header, refusal.rule, message.digests),
+            of_table=isinstance(refusal, RefusedColumns) and about is None,
+            about=about,
+        )
+        if rule != refusal.rule:
+            return Foreseen(rule=rule)
+        if isinstance(refusal, Refusal) and refusal.detail:
+            self.explained[rule] = refusal.detail
+            log.info("%s would refuse a request: %s", self.name, refusal)
+        return replace(told, rule=rule, columns=columns)
 
     def _offer_comparison(self, message: Message) -> Answer:
         """Begin to compare the constant columns that the silo reported to a plan."""
@@ -734,10 +723,6 @@ def _of_study(message: Message) -> str:
     study = message.header.get("study")
     named = isinstance(study, str) and NAME.fullmatch(study)
     return f" of the study {study}" if named else ""
-
-
-def _are_names(columns: Any) -> bool:
-    return isinstance(columns, list) and all(isinstance(c, str) for c in columns)
 
 
 def _goes_with_others(request: Request) -> bool:

@@ -18,6 +18,7 @@ from unpooled.federation.planning.dry_run import (
     PlannedNumbers,
     add_rows_read,
     planned_message,
+    planned_step,
     tells_again,
 )
 from unpooled.federation.planning.plan import Plan
@@ -26,6 +27,7 @@ from unpooled.models.model_selection.cross_validation import CrossValidation
 from unpooled.party.following import StudyText
 from unpooled.party.party import Party
 from unpooled.protocol.message import decode
+from unpooled.protocol.planned_step import Foreseen
 from unpooled.report.statement import read_statement
 from unpooled.results.formats import listed
 from unpooled.secure.keys.roster import Roster
@@ -333,15 +335,16 @@ def _refusals(
             request,
             dry.parties,
             layout.partition,
-            needs=needs,
-            matched=layout.matching != "ids",
-            earlier=earlier,
-            opens=counted.opens(request),
+            planned_step(
+                needs,
+                matched=layout.matching != "ids",
+                earlier=earlier,
+                opens=counted.opens(request),
+            ),
         )
-        header = decode(party.handle(asked)).header
-        counted.add(request, further=bool(header.get("further", True)))
-        add_rows_read(earlier, header)
-        if rule := str(header.get("rule", "")):
-            columns = tuple(map(str, header.get("columns", ())))
-            refusals[(party.name, request.step, rule), columns] = None
+        said = Foreseen.from_header(decode(party.handle(asked)).header)
+        counted.add(request, further=said.further)
+        add_rows_read(earlier, said)
+        if said.rule:
+            refusals[(party.name, request.step, said.rule), said.columns] = None
     return list(refusals)

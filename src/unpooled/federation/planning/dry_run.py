@@ -34,8 +34,9 @@ from unpooled.ledger import Ledger, Release
 from unpooled.protocol.block_levels import COUNTED
 from unpooled.protocol.following import Call
 from unpooled.protocol.ledger_lines import lines_of_all
-from unpooled.protocol.message import Message, encode
+from unpooled.protocol.message import encode
 from unpooled.protocol.opened_numbers import opened_by
+from unpooled.protocol.planned_step import Foreseen, PlannedStep
 from unpooled.protocol.privacy_cost import spent
 from unpooled.protocol.request import Request, Veiled, view_arrays
 from unpooled.protocol.step import Declared, Step
@@ -292,7 +293,7 @@ class PlannedNumbers:
         self._dry, self._columns = dry, frozenset(columns)
         self._of = dict[frozenset[str], float]()
 
-    def opens(self, request: Request) -> list[float]:
+    def opens(self, request: Request) -> tuple[float, float]:
         """Return numbers about each column before a request, and its own in all."""
         asked, found = self._about(request), defaultdict[str, float](float)
         before = self._of.get(asked, 0.0)
@@ -300,7 +301,7 @@ class PlannedNumbers:
             for name in columns & asked if columns != asked else ():
                 found[name] += numbers
         most = before + max(found.values(), default=0.0)
-        return [most, self._dry.numbers[_key_of(request)]]
+        return most, self._dry.numbers[_key_of(request)]
 
     def add(self, request: Request, *, further: bool) -> None:
         """Count a request for later ones, unless its numbers were opened before."""
@@ -318,15 +319,7 @@ class PlannedNumbers:
 
 
 def planned_message(
-    request: Request,
-    parties: Sequence[str],
-    partition: str,
-    *,
-    needs: Needs,
-    matched: bool,
-    earlier: Any,
-    rho: float = 0.0,
-    opens: Sequence[float] = (0.0, 0.0),
+    request: Request, parties: Sequence[str], partition: str, about: PlannedStep
 ) -> bytes:
     """Return the message that asks a silo by which rule it would refuse a request.
 
@@ -338,27 +331,37 @@ def planned_message(
         The study's parties.
     partition : {"rows", "columns"}
         The study's partition.
-    needs : Needs
-        What the model needs of cells.
-    matched : bool
-        Whether silos know which of their rows they would read: not before these are
-        matched by ids.
-    earlier : sequence of sequence of str
-        For each choice of rows that earlier requests of the plan read, the columns in
-        which they are complete, none for all rows; see `add_rows_read`.
-    rho : float, default 0.0
-        What all private releases of the plan cost together.
-    opens : (float, float)
-        As of `PlannedNumbers.opens`.
+    about : PlannedStep
+        What else the silo judges the request by.
     """
     everything = frozenset(view_arrays(request.operations))
     whole = replace(request, fresh=everything, calls=(), opened=())
     header, arrays = whole.as_message()
     header |= {"kind": "plan", "parties": sorted(parties), "partition": partition}
-    header["earlier"] = [list(columns) for columns in earlier]
-    header |= {"rho": rho, "opens": list(opens)}
-    header |= {"complete": needs.complete, "varying": needs.varying}
-    return encode(header | {"matched": matched, "valued": needs.valued}, arrays)
+    return encode(header | about.as_header(), arrays)
+
+
+def planned_step(
+    needs: Needs,
+    *,
+    matched: bool,
+    earlier: Iterable[tuple[str, ...]],
+    opens: tuple[float, float],
+    rho: float = 0.0,
+) -> PlannedStep:
+    """Return what a plan says of a step to silos, which judge the model's needs.
+
+    The other arguments are those of `PlannedStep`.
+    """
+    return PlannedStep(
+        complete=needs.complete,
+        varying=needs.varying,
+        valued=needs.valued,
+        matched=matched,
+        earlier=tuple(earlier),
+        opens=opens,
+        rho=rho,
+    )
 
 
 def tells_again(request: Request, rules: Iterable[str]) -> bool:
@@ -371,12 +374,11 @@ def tells_again(request: Request, rules: Iterable[str]) -> bool:
     return selects and not DATA_RULES.keys().isdisjoint(rules)
 
 
-def add_rows_read(earlier: list[tuple[str, ...]], header: Mapping[str, Any]) -> None:
+def add_rows_read(earlier: list[tuple[str, ...]], foreseen: Foreseen) -> None:
     """Add the rows that a planned request would read, as a silo's reply names them."""
-    if "complete_in" in header:
-        read = _names(header["complete_in"])
-        if read not in earlier:
-            earlier.append(read)
+    read = foreseen.complete_in
+    if read is not None and read not in earlier:
+        earlier.append(read)
 
 
 @dataclass(frozen=True)
@@ -425,40 +427,40 @@ def _answers(
             request,
             coordinator.parties,
             coordinator.partition,
-            needs=needs,
-            matched=matched,
-            earlier=earlier,
-            rho=rho,
-            opens=counted.opens(request),
+            planned_step(
+                needs,
+                matched=matched,
+                earlier=earlier,
+                opens=counted.opens(request),
+                rho=rho,
+            ),
         )
         began = time.perf_counter()
         replies = coordinator.exchange(dict.fromkeys(asked, data), "plan")
         latency = min(latency, time.perf_counter() - began)
         if replies.problem:
             raise replies.problem
-        said = [reply.header for reply in replies.messages.values()]
-        counted.add(request, further=any(one.get("further", True) for one in said))
-        for party, reply in replies.messages.items():
-            add_rows_read(earlier, reply.header)
-            if rule := str(reply.header.get("rule", "")):
-                rules[party].append(rule)
-                columns = _names(reply.header.get("columns", []))
-                refusals.append(((party, request.step, rule), columns))
-            if carried := _names(reply.header.get("carried", [])):
-                coordinator.told_carried[party] = carried
-            if doubt := doubt_in(reply.header):
-                notes.append(doubtful_note(party, *doubt))
+        said = {
+            party: Foreseen.from_header(reply.header)
+            for party, reply in replies.messages.items()
+        }
+        counted.add(request, further=any(one.further for one in said.values()))
+        for party, one in said.items():
+            add_rows_read(earlier, one)
+            if one.rule:
+                rules[party].append(one.rule)
+                refusals.append(((party, request.step, one.rule), one.columns))
+            if one.carried:
+                coordinator.told_carried[party] = one.carried
+            if one.doubt:
+                notes.append(doubtful_note(party, *one.doubt))
         refusals += [
             ((party, request.step, "empty_column"), empty)
-            for party, empty in _empty(coordinator.partition, replies.messages).items()
+            for party, empty in _empty(coordinator.partition, said).items()
         ]
         constant = {
-            party: [
-                name
-                for name in _names(reply.header.get("constant", []))
-                if name not in needs.except_of
-            ]
-            for party, reply in replies.messages.items()
+            party: [name for name in one.constant if name not in needs.except_of]
+            for party, one in said.items()
         }
         if coordinator.partition == "columns":
             # A silo has all values of its columns, so these vary nowhere.
@@ -476,8 +478,7 @@ def _answers(
         refused = tuple(c for c in everywhere if within or equal.get(c))
         if refused:
             refusals += [
-                ((party, request.step, "constant_columns"), refused)
-                for party in replies.messages
+                ((party, request.step, "constant_columns"), refused) for party in said
             ]
         if unknown := [c for c in everywhere if c not in refused and c not in equal]:
             model = request.step.rpartition(".")[0]
@@ -514,37 +515,18 @@ def doubtful_note(party: str, rule: str, columns: Sequence[str]) -> str:
     )
 
 
-def doubt_in(header: Mapping[str, Any]) -> tuple[str, tuple[str, ...]] | None:
-    """Return the rule and columns of a doubt in a reply; None where there is none."""
-    doubt = header.get("doubt")
-    if not isinstance(doubt, dict):
-        return None
-    rule = doubt.get("rule")
-    if not isinstance(rule, str) or rule not in DATA_RULES:
-        return None
-    return rule, _names(doubt.get("columns", []))
-
-
-def _empty(
-    partition: str, replies: Mapping[str, Message]
-) -> dict[str, tuple[str, ...]]:
+def _empty(partition: str, said: Mapping[str, Foreseen]) -> dict[str, tuple[str, ...]]:
     """Return by silo the columns without a value; by rows, those empty in all silos."""
-    said = {party: _names(r.header.get("empty", [])) for party, r in replies.items()}
+    empty = {party: one.empty for party, one in said.items()}
     if partition == "rows":
-        said = dict.fromkeys(said, _named_by_all(said))
-    return {party: columns for party, columns in said.items() if columns}
+        empty = dict.fromkeys(empty, _named_by_all(empty))
+    return {party: columns for party, columns in empty.items() if columns}
 
 
 def _named_by_all(columns: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     """Return the columns that every silo names, in the order of the first silo."""
     first, *others = columns.values()
     return tuple(c for c in first if all(c in other for other in others))
-
-
-def _names(columns: Any) -> tuple[str, ...]:
-    """Return the names of columns in a reply; anything else counts as none."""
-    listed = isinstance(columns, list) and all(isinstance(c, str) for c in columns)
-    return tuple(columns) if listed else ()
 
 
 def plan(
