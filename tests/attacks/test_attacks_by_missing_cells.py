@@ -3,7 +3,8 @@
 All people who lack one test lack another one too, but for one person. Sums over the
 rows that lack a test, or that have it, come from an indicator of missing cells, from
 pairwise correlations and from complete rows; two of them subtract to that person.
-So do three of them in one study, or two of a study before and after rows came.
+So do three of them in one study, four choices of complete rows, or two of a study
+before and after rows came.
 """
 
 from typing import Any
@@ -210,6 +211,44 @@ def test_control_without_a_limit_it_is_three_sums():
 @pytest.mark.slow
 def test_two_who_lack_all_tests_are_answered_about():
     by_three_sums(up.simulate(visited(2), follow=True))
+
+
+# --- four choices of complete rows, of which one combination is about one person ------
+
+
+def by_four_choices(here: up.Federation, tests: list[list[str]]) -> Array:
+    """Return sums over who lacks both tests, from those over four sets of rows."""
+    sums = {}
+    for some in tests:
+        view = here.select([*some, *OTHERS])
+        model = up.Correlation().fit(view)
+        sums[tuple(some)] = model.n_samples_ * model.mean_[len(some) :]
+    one, other = sums["test",], sums["later",]
+    return sums[()] - one - other + sums["test", "later"]
+
+
+CHOICES: list[list[str]] = [[], ["test"], ["later"], ["test", "later"]]
+ORDERS = [CHOICES, CHOICES[::-1], [CHOICES[i] for i in (1, 3, 0, 2)]]
+
+
+@pytest.mark.parametrize("follow", [False, True])
+@pytest.mark.parametrize("tests", ORDERS)
+def test_who_lacks_both_tests_alone_is_not_four_choices_of_rows(tests, follow):
+    with pytest.raises(ReleaseRefusedError) as refused:
+        by_four_choices(up.simulate(visited(), follow=follow), tests)
+    assert (refused.value.party, refused.value.rule) == ("b", "max_leverage")
+
+
+@pytest.mark.parametrize("tests", ORDERS)
+def test_control_without_a_limit_it_is_four_choices_of_rows(tests):
+    here = up.simulate(visited(), policy=OPEN)
+    assert_allclose(by_four_choices(here, tests), RECORD, atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tests", ORDERS)
+def test_ten_who_lack_both_tests_are_answered_about(tests):
+    by_four_choices(up.simulate(visited(10), follow=True), tests)
 
 
 # --- rows that came, of whom one lacks a test -----------------------------------------

@@ -266,11 +266,12 @@ def _rows_of(answers: Sequence[Multiplied]) -> frozenset[Lacking]:
     """Return the rows that answers have sums over, beside all rows.
 
     Two choices of complete rows, or one and all rows, are compared by a rule of their
-    own (`rules.complete_rows`).
+    own (`rules.complete_rows`). With a third one and all rows, sums follow over the
+    rows that lack a value in each of two.
     """
     lacking = frozenset((name,) for one in answers for name in one.lacking)
     complete = frozenset(one.complete for one in answers if one.complete)
-    return lacking | complete if lacking else lacking
+    return lacking | complete if lacking or len(complete) > 2 else lacking
 
 
 # Cached for wide tables, where each request has the same columns as the one before.
