@@ -7,7 +7,7 @@ coordinator ── the request, PlannedStep ──> silo     nothing is computed
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self, final
+from typing import Any, final
 
 from unpooled.errors import DATA_RULES
 from unpooled.protocol.refusal import Refusal
@@ -53,7 +53,7 @@ class PlannedStep:
         return header | {"rho": self.rho, "opens": list(self.opens)}
 
     @classmethod
-    def from_header(cls, header: Mapping[str, Any]) -> Self:
+    def from_header(cls, header: Mapping[str, Any]) -> "PlannedStep":
         """Read what `as_header` returned; a field that is absent has its default.
 
         Raises
@@ -124,7 +124,7 @@ class Foreseen:
         return header
 
     @classmethod
-    def from_header(cls, header: Mapping[str, Any]) -> Self:
+    def from_header(cls, header: Mapping[str, Any]) -> "Foreseen":
         """Read a reply: that of `as_header`, a refusal, or anything else.
 
         What is not of its type counts as absent: a silo that says it only harms the
