@@ -4,7 +4,8 @@
     transform x ↦ x - the silo's means, in each silo
 
 What differs between the silos' means is gone from what follows: it is the remedy for
-site effects that `unpooled.Heterogeneity` shows. A silo's means never leave it.
+site effects that `unpooled.Heterogeneity` shows. A silo's means never leave it; of a
+column with few values, bins behind it may give them (docs/disclosure.md, What remains).
 """
 
 from collections.abc import Sequence
@@ -68,9 +69,10 @@ class CentreBySite(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
     Notes
     -----
     Released: nothing. Never released: a row, or any silo's means. Each silo keeps its
-    own, and `transform` of a federation
-    uses them there, on the fitted rows or on new rows of the same silo. An array of
-    rows has no silo, so it is not transformed.
+    own, and `transform` of a federation uses them there, on the fitted rows or on new
+    rows of the same silo. An array of rows has no silo, so it is not transformed. Bins
+    or quantiles of a centred column with few values may give a silo's means: see "What
+    remains" in the documentation of disclosure.
 
     Products of columns that were centred by site, next to those about the means of all
     rows, give the products of the differences between the silos' means, which

@@ -263,7 +263,9 @@ class GLM(newton.Searched, RegressorMixin, Inference, FederatedEstimator):
     "HC0" or "HC1" the products of the rows' scores, as many numbers again, with
     "cluster" those of the clusters' scores and the number of clusters. With
     `site_effects` the same of the p coefficients, without the intercept. Never
-    released: a row, a residual, any silo's own sums, or its own intercept.
+    released: a row, a residual, any silo's own sums, or its own intercept. Several fits
+    with `site_effects` may together give a silo's own sums: see "What remains" in the
+    documentation of disclosure.
 
     With `site_effects` a view of predictions has each silo's own intercept in it, on
     all rows of the silos of the fit; folds and splits of them are refused, and an array

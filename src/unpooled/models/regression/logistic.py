@@ -394,6 +394,8 @@ class LogisticRegression(newton.Searched, Inference, LinearClassifier):
     products; gradients and information matrices, in the first round too, of the m =
     (c - 1) p coefficients, m (m + 1) / 2 numbers each. Never released: a row, a
     probability, which silo has which class, any silo's own sums, or its own intercepts.
+    Several fits with `site_effects` may together give a silo's own sums: see "What
+    remains" in the documentation of disclosure.
 
     With `site_effects` a view of predictions has each silo's own intercepts in it, on
     all rows of the silos of the fit; folds and splits of them are refused, and an array
