@@ -399,14 +399,14 @@ class Party:
     def _plan(self, message: Message) -> Answer:
         """Return the rule that would refuse a planned step; empty where none would.
 
-        Nothing is computed, and what is told is counted as a refusal is.
+        Nothing is computed. A reply that depends on rows counts as a refusal.
         """
         planned = PlannedStep.from_header(message.header)
         foreseen = self._foresee(message, planned)
         return {"kind": "planned"} | foreseen.as_header(), {}
 
     def _foresee(self, message: Message, planned: PlannedStep) -> Foreseen:
-        """Return what the silo tells of a planned step.
+        """Return the reply about a planned step.
 
         Before rows are matched nobody knows which of them are read: a rule about cells
         of any row is then returned as a doubt, and is no refusal.
@@ -459,13 +459,13 @@ class Party:
                 told = replace(told, further=further)
         except (Refusal, ReleaseRefusedError) as refusal:
             return self._foreseen_refusal(message, refusal, told)
-        if doubt:
-            told = replace(told, doubt=(doubt.rule, doubt.columns))
-        if planned.valued:
-            empty = tuple(name for name, value in alike.items() if math.isnan(value))
-            told = replace(told, empty=empty)
-        if planned.varying:
-            told = replace(told, constant=tuple(alike))
+        valueless = tuple(name for name, value in alike.items() if math.isnan(value))
+        told = replace(
+            told,
+            doubt=(doubt.rule, doubt.columns) if doubt else None,
+            empty=valueless if planned.valued else (),
+            constant=tuple(alike) if planned.varying else (),
+        )
         rules = [doubt.rule] if doubt else []
         rules += [CONSTANT] * bool(told.constant) + [EMPTY] * bool(told.empty)
         for rule in rules:
@@ -486,7 +486,7 @@ class Party:
     def _foreseen_refusal(
         self, message: Message, refusal: Refusal | ReleaseRefusedError, told: Foreseen
     ) -> Foreseen:
-        """Count a refusal that a plan finds, and return what the silo tells of it."""
+        """Count a refusal that a plan finds, and return the reply about it."""
         if refusal.rule == "max_released_share":
             # Anyone with the totals knows how many there are, and N.
             return replace(told, rule=refusal.rule)

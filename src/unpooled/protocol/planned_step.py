@@ -1,7 +1,10 @@
-"""What a plan asks a silo about a step, and what the silo foresees of it.
+"""The question that a plan asks a silo about a step, and the silo's reply.
 
-coordinator ── the request, PlannedStep ──> silo     nothing is computed
-            <── Foreseen ──                          a rule, names of columns
+    coordinator ── the request, PlannedStep ──> silo
+                <── Foreseen ──
+
+The silo computes nothing of the step. Its reply has the name of a rule and names of
+columns, no value and no number of rows.
 """
 
 import math
@@ -19,7 +22,7 @@ _NAMES = ("carried", "empty", "constant")
 @final
 @dataclass(frozen=True, kw_only=True)
 class PlannedStep:
-    """What a plan says of a step, beside the request itself.
+    """A plan's question about a step, beside the request itself.
 
     Attributes
     ----------
@@ -35,7 +38,8 @@ class PlannedStep:
     rho : float
         What all private releases of the plan cost together.
     opens : (float, float)
-        Numbers that the plan opens before this step, and those of the step itself.
+        How many numbers about one of its columns the plan opens before this step, at
+        most, and how many the step opens.
     """
 
     complete: bool = False
@@ -80,7 +84,7 @@ class PlannedStep:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Foreseen:
-    """What a silo tells of a planned step: no value, no number of rows.
+    """A silo's reply about a planned step.
 
     Attributes
     ----------

@@ -332,7 +332,7 @@ def planned_message(
     partition : {"rows", "columns"}
         The study's partition.
     about : PlannedStep
-        What else the silo judges the request by.
+        The question about its step.
     """
     everything = frozenset(view_arrays(request.operations))
     whole = replace(request, fresh=everything, calls=(), opened=())
@@ -349,9 +349,9 @@ def planned_step(
     opens: tuple[float, float],
     rho: float = 0.0,
 ) -> PlannedStep:
-    """Return what a plan says of a step to silos, which judge the model's needs.
+    """Return the question about a step of a model with these needs.
 
-    The other arguments are those of `PlannedStep`.
+    The other arguments are the attributes of `PlannedStep`.
     """
     return PlannedStep(
         complete=needs.complete,
