@@ -19,7 +19,7 @@ from unpooled.federation.planning.dry_run import (
 )
 from unpooled.models.files.catalogue import estimators
 from unpooled.party.memory.hash_chain import now
-from unpooled.protocol.message import decode
+from unpooled.protocol.message import decode, encode
 from ways import WAYS, Way
 
 HETEROGENEITY = '[[steps]]\nmodel = "Heterogeneity"\n'
@@ -331,9 +331,11 @@ def test_silos_compare_rows_with_any_that_a_coordinator_names(study):
     request, needs = dry.requests[0]
     south = party_of(federation, "south")
 
+    about = planned_step(needs, matched=True, earlier=(), opens=(0.0, 0.0))
+    sound = decode(planned_message(request, dry.parties, "rows", about))
+
     def asked(earlier):
-        about = planned_step(needs, matched=True, earlier=earlier, opens=(0.0, 0.0))
-        message = planned_message(request, dry.parties, "rows", about)
+        message = encode(sound.header | {"earlier": earlier}, sound.arrays)
         header = decode(south.handle(message)).header
         return header["rule"], header.get("columns"), header.get("complete_in")
 
