@@ -106,6 +106,13 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "the step would disclose this silo's own value, not only a total",
             "Use a method that needs totals only, or let the silo set allow_disclosed.",
         ),
+        "within_silos": (
+            "columns have each silo's own mean or intercept taken off or added, and "
+            "the step is no sum of their values and products, so that it would tell "
+            "this mean or intercept",
+            "Fit on the columns as they are (with site_effects=True where the model "
+            "has it), or let the silo set allow_disclosed.",
+        ),
         "factor_columns": (
             "the silo's matrix has a higher rank than its factors may have columns",
             "Allow the factors as many columns as the largest silo has rows, or add "

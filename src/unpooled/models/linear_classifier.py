@@ -24,7 +24,7 @@ _COEF = public("k p", "the coefficients of the decision functions (weights of co
 _INTERCEPT = public("k", "the constants of the decision functions")
 
 
-@derived(takes={"coef": _COEF, "intercept": _INTERCEPT})
+@derived(within_silos=True, takes={"coef": _COEF, "intercept": _INTERCEPT})
 def decided(
     X: Float[Array, "n p"], *, coef: Float[Array, "k p"], intercept: Float[Array, " k"]
 ) -> Float[Array, "n k"]:

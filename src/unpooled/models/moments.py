@@ -57,6 +57,7 @@ OBSERVED = public(
 
 
 @summed(
+    within_silos=True,
     count=release(
         "p", meaning="number of rows with a value in each column", counts="cells"
     ),
@@ -68,7 +69,9 @@ def local_counts(X: Float[Array, "n p"]) -> dict[str, Any]:
     return {"count": count, "total": total}
 
 
-@summed(takes={"count": OBSERVED}, total=release("p", meaning=_OBSERVED))
+@summed(
+    within_silos=True, takes={"count": OBSERVED}, total=release("p", meaning=_OBSERVED)
+)
 def local_observed(kept: Any, *, count: Float[Array, " p"]) -> dict[str, Any]:
     """Release the column sums that `local_counts` kept; no row is read again."""
     return {"total": kept["total"]}
@@ -120,6 +123,7 @@ def finite_observed_sums(
 
 
 @summed(
+    within_silos=True,
     sparse=True,
     count=release("", meaning="sample size (number of rows)"),
     total=release("p", meaning="column sums (each column added over all rows)"),
@@ -130,6 +134,7 @@ def local_total(X: Rows, sums: Sums = None) -> dict[str, Any]:
 
 
 @summed(
+    within_silos=True,
     takes={"mean": MEAN},
     squares=release("p", meaning=SQUARES),
     scatter=stays(
@@ -148,6 +153,7 @@ def local_squares(
 
 
 @summed(
+    within_silos=True,
     takes={"squares": public("p", SQUARES)},
     scatter=release(
         "p p",

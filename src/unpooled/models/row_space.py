@@ -36,6 +36,7 @@ _ROUNDING = 1e-12
 
 
 @summed(
+    within_silos=True,
     takes={"mean": MEAN},
     squares=release("p", meaning=SQUARES),
 )
@@ -45,6 +46,7 @@ def local_spread(X: Float[Array, "n p"], *, mean: Float[Array, " p"]) -> dict[st
 
 
 @summed(
+    within_silos=True,
     takes={
         "mean": MEAN,
         "squares": public("p", SQUARES),
@@ -188,6 +190,7 @@ def _range(
 
 
 @derived(
+    within_silos=True,
     takes={
         "mean": MEAN,
         "basis": public("p q", "a basis of the space that all rows span"),

@@ -332,6 +332,7 @@ class Session:
             if isinstance(operation, Derive):
                 policy.check_groups(operation)
         check_inputs(step, request.operations)
+        policy.check_within_silos(step, view.within_silos)
         n_paired = max([len(view.columns), *_columns_of_all(step, request)])
         for declared in step.leaves.values():
             policy.check_features(declared, n_paired, view.n_rows)

@@ -114,6 +114,11 @@ class Step:
         Whether it is a round of a search for quantiles of the columns. A silo answers
         it about each column in two units at the most: of many units the counts below
         candidates, which nobody chooses, would be those below any number.
+    within_silos : bool
+        Whether its sums are of values and of products of two, weighted by nothing that
+        depends on them. A silo answers it alone about columns that have numbers of the
+        silo's own in them (`own_rows`): where other functions bend, such as counts
+        below a value, tells these numbers. Of a transform: see `derived`.
     """
 
     name: str
@@ -141,6 +146,7 @@ class Step:
     groups: str = ""
     describes: str = ""
     searches: bool = False
+    within_silos: bool = False
 
     def __call__(self, *args: Any, **public: Any) -> Any:
         """Run the function as it is: nothing is checked, nothing leaves."""
@@ -202,6 +208,7 @@ def summed(
     settings: Sequence[str] | None = None,
     groups: str = "",
     searches: bool = False,
+    within_silos: bool = False,
     **declared: Any,
 ) -> Callable[[Callable[..., Any]], Step]:
     """Declare a step whose arrays are opened only as totals over all parties.
@@ -223,13 +230,13 @@ def summed(
         the total for one setting gives those for all others.
     groups : str, default ""
         See `Step`.
-    searches : bool, default False
+    searches, within_silos : bool, default False
         See `Step`.
     **declared : str or Declared
         Axes of each array that the step returns, or its whole declaration.
     """
     properties = {"sparse": sparse, "reuses": reuses, "between_two": between_two}
-    properties["searches"] = searches
+    properties |= {"searches": searches, "within_silos": within_silos}
     declare = _declaring("summed", by, takes, declared, groups=groups, **properties)
     return lambda function: _with_settings(declare(function), settings)
 
@@ -309,6 +316,7 @@ def computed(
     takes: Mapping[str, str | Public] | None = None,
     between_two: bool = False,
     settings: Sequence[str] | None = None,
+    within_silos: bool = False,
     **declared: Any,
 ) -> Callable[[Callable[..., Any]], Step]:
     """Declare a step whose total stays in secret sharing; a result of it is opened.
@@ -317,7 +325,7 @@ def computed(
     ----------
     computation : SharedEigenpairs or SharedProducts
         What the parties compute together of the array that the step returns.
-    by, takes, between_two, settings
+    by, takes, between_two, settings, within_silos
         As of `summed`.
     **declared : str or Declared
         The arrays that the computation opens.
@@ -328,7 +336,12 @@ def computed(
             f"{sorted(declared)}."
         )
     total = summed(
-        by=by, takes=takes, between_two=between_two, settings=settings, **declared
+        by=by,
+        takes=takes,
+        between_two=between_two,
+        settings=settings,
+        within_silos=within_silos,
+        **declared,
     )
     return _in_secret(computation, total)
 
@@ -346,6 +359,7 @@ def derived(
     from_noise: bool = False,
     widens: str = "",
     settings: Sequence[str] = (),
+    within_silos: bool | None = None,
 ) -> Callable[[Callable[..., Any]], Step]:
     """Declare a transform of rows that views apply inside the silo.
 
@@ -391,7 +405,14 @@ def derived(
         Array arguments with a last axis over columns, of which a silo answers one only
         for each column: rows on which two of them differ may be few. Of a transform
         that reads `kept`, such arrays that the silo kept.
+    within_silos : bool, optional
+        Whether each column is a linear function of those that are read, so that a silo
+        applies it to columns that have numbers of the silo's own in them, and answers
+        steps that are `within_silos`. By default where it is affine or is about missing
+        cells alone.
     """
+    if within_silos is None:
+        within_silos = affine or by_column in ("missing", "indicator")
     return _declaring(
         "derived",
         "rows",
@@ -407,6 +428,7 @@ def derived(
         from_noise=from_noise,
         widens=widens,
         settings=tuple(settings),
+        within_silos=within_silos,
     )
 
 

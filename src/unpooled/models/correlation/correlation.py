@@ -59,6 +59,7 @@ _COUNTS = {
 
 
 @summed(
+    within_silos=True,
     by="party",
     count=release("p p", meaning=_BOTH, counts="cells"),
     one=release("p p", meaning=_ONE, counts="cells"),
@@ -97,6 +98,7 @@ def _fewest_apart(there: Array) -> Float[Array, " p"]:
 
 
 @summed(
+    within_silos=True,
     takes=_COUNTS,
     total=release("p", meaning="column sums over the cells that have a value"),
 )
@@ -108,6 +110,7 @@ def local_sums(
 
 
 @summed(
+    within_silos=True,
     takes={
         **_COUNTS,
         "centre": public("p", "the mean of each column's values over all silos"),

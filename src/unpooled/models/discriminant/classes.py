@@ -111,6 +111,7 @@ def local_class_counts(
 
 
 @summed(
+    within_silos=True,
     takes={"classes": NAMES, "count": OPENED_SIZES},
     total=release("c p", meaning="the sum of each column over the rows of each class"),
     own=OWN_SIZES,

@@ -41,6 +41,7 @@ _WHITENED = (
 
 
 @summed(
+    within_silos=True,
     by="party",
     takes={"classes": NAMES, "count": OPENED_SIZES},
     M=release("p p", symmetric=True, meaning=_WHITENED),

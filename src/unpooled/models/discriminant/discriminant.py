@@ -126,9 +126,10 @@ def shown_people(
 
 
 @derived(
+    within_silos=True,
     takes={
         "scalings": public("p k", "the discriminant directions (weights of columns)")
-    }
+    },
 )
 def discriminated(
     X: Float[Array, "n p"], *, scalings: Float[Array, "p k"]

@@ -56,6 +56,7 @@ _CONSTANT = 1e-13
 
 
 @summed(
+    within_silos=True,
     takes={
         "classes": NAMES,
         "count": OPENED_SIZES,

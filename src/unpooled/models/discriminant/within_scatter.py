@@ -32,6 +32,7 @@ from unpooled.protocol.step import public, release, stays, summed
 
 
 @summed(
+    within_silos=True,
     takes={
         "classes": NAMES,
         "count": OPENED_SIZES,
@@ -71,6 +72,7 @@ def local_within_squares(
 
 
 @summed(
+    within_silos=True,
     takes={
         "squares": public(
             "p",

@@ -36,6 +36,7 @@ from unpooled.results.citations import Citation
 
 
 @derived(
+    within_silos=True,
     takes={
         "mean": public("p", "the mean of each column over all silos"),
         "weights": public("p k", "the weights of all columns in each factor score"),

@@ -50,6 +50,7 @@ SOLVERS = ("exact", "dgep-eigh", "dgep-power")
 
 
 @summed(
+    within_silos=True,
     A=release("p p", symmetric=True, meaning="matrix A of the problem (A v = λ B v)"),
     B=release("p p", symmetric=True, meaning="matrix B of the problem (A v = λ B v)"),
 )
@@ -59,11 +60,12 @@ def local_pair(kept: Any) -> dict[str, Any]:
 
 
 @summed(
+    within_silos=True,
     M=release(
         "p p",
         symmetric=True,
         meaning="the silo's A multiplied from both sides by the inverse root of its B",
-    )
+    ),
 )
 def local_whitened(kept: Any, *, ridge: float, pseudo: bool) -> dict[str, Any]:
     """Release ``B_i^(-1/2) A_i B_i^(-1/2)``."""
@@ -84,6 +86,7 @@ def local_radii(kept: Any) -> dict[str, Any]:
 
 
 @derived(
+    within_silos=True,
     takes={"vectors": public("p k", "the eigenvectors (weights of all columns)")},
 )
 def projected(

@@ -70,6 +70,7 @@ _SINGULAR = 1e-10
 
 
 @summed(
+    within_silos=True,
     takes={"mean": MEAN},
     squares=release("p", meaning=SQUARES),
     count=stays("", until="fit", meaning="how many rows the silo has"),
@@ -94,6 +95,7 @@ def local_squares(
 
 
 @summed(
+    within_silos=True,
     takes={"squares": public("p", SQUARES)},
     scatter=release(
         "p p", symmetric=True, bound=CauchySchwarz("squares"), meaning=PRODUCTS
@@ -138,6 +140,7 @@ def local_shifts(kept: Any, *, squares: Float[Array, " p"]) -> dict[str, Any]:
 
 
 @summed(
+    within_silos=True,
     takes={"squares": public("p", SQUARES)},
     between=release(
         "p",
@@ -155,6 +158,7 @@ _OWN_SQUARES = "squared deviations from the silo's own mean, added, for each"
 
 
 @summed(
+    within_silos=True,
     takes={
         "mean": MEAN,
         "scale": public("p", "the standard deviation of each column over all silos"),
@@ -193,6 +197,7 @@ def local_distances(
 
 
 @summed(
+    within_silos=True,
     takes={"axes": public("p k", "the principal components of all columns")},
     column=release(
         "p",

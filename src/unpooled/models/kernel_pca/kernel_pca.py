@@ -49,6 +49,7 @@ def fourier(
 
 
 @derived(
+    within_silos=True,
     takes={
         "mean": public("p", "the mean of each random feature over all silos"),
         "components": public("k p", "the principal components of the random features"),

@@ -50,6 +50,7 @@ _IN_BINS = "how many rows have a probability in each bin, over all silos"
 
 
 @summed(
+    within_silos=True,
     takes={"classes": NAMES, "count": OPENED_SIZES, "predictions": "size k"},
     confusion=release(
         "c k",
@@ -75,6 +76,7 @@ def local_confusion(
 
 
 @summed(
+    within_silos=True,
     takes={
         "classes": NAMES,
         "count": OPENED_SIZES,

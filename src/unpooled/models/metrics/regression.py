@@ -24,6 +24,7 @@ PREDICTED = "predicted "
 
 
 @summed(
+    within_silos=True,
     takes={"targets": "size k"},
     count=release("", meaning="sample size (number of rows)"),
     total=release("k", meaning="column sums of the columns that are predicted"),
@@ -46,6 +47,7 @@ def local_residuals(X: Float[Array, "n p"], *, targets: int) -> dict[str, Any]:
 
 
 @summed(
+    within_silos=True,
     takes={"mean": public("k", "the mean of each column that is predicted")},
     squares=release(
         "k", meaning="sum of squares of each column (squared deviations from its mean)"

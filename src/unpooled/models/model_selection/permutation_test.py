@@ -113,6 +113,7 @@ def _products(
 
 
 @summed(
+    within_silos=True,
     by="party",
     takes={
         "numbers": _NUMBERS,
@@ -142,6 +143,7 @@ def local_permuted_products(
 
 
 @summed(
+    within_silos=True,
     by="party",
     takes={
         "numbers": _NUMBERS,

@@ -54,6 +54,7 @@ MOST_COLUMNS = 100
     variances=release(
         "q", meaning="the share of the total variance along each component"
     ),
+    within_silos=True,
 )
 def shared_scatter(
     kept: Any, *, squares: Float[Array, " p"], n_components: int

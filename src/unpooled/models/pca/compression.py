@@ -47,6 +47,7 @@ _MORE = 32
 
 
 @summed(
+    within_silos=True,
     takes={"squares": public("p", SQUARES)},
     scatter=release(
         "p p",
@@ -82,6 +83,7 @@ def local_factor(kept: Any, *, rank: int) -> dict[str, Any]:
 
 
 @summed(
+    within_silos=True,
     takes={
         "directions": public(
             "p l", "directions found from the rounded cross-product matrix"

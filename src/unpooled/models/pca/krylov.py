@@ -50,6 +50,7 @@ _USUAL_ROUNDS = 15
 
 
 @summed(
+    within_silos=True,
     sparse=True,
     takes={"mean": MEAN},
     squares=release("p", meaning=SQUARES),
@@ -60,6 +61,7 @@ def local_spread(X: Rows, *, mean: Float[Array, " p"]) -> dict[str, Any]:
 
 
 @summed(
+    within_silos=True,
     sparse=True,
     takes={
         "mean": MEAN,

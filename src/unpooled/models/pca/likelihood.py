@@ -22,6 +22,7 @@ from unpooled.protocol.step import public, release, summed
 
 
 @summed(
+    within_silos=True,
     takes={
         "mean": MEAN,
         "components": public("k p", "the components (weights of columns)"),

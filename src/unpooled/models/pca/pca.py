@@ -100,6 +100,7 @@ SOLVERS = {
 
 
 @derived(
+    within_silos=True,
     takes={
         "mean": MEAN,
         "components": public(

@@ -71,6 +71,7 @@ def own_covariance(
 # V_i is no sum over rows, and totals at many U are equations for each silo's own
 # covariance: a silo takes these steps for a disclosure of its values.
 @summed(
+    within_silos=True,
     by="party",
     takes={"shared": _SHARED, "n_own": "size j"},
     between_two=True,
@@ -113,6 +114,7 @@ def own_components(
 
 
 @summed(
+    within_silos=True,
     by="party",
     takes={"shared": _SHARED, "n_own": "size j"},
     between_two=True,

@@ -97,6 +97,7 @@ _OF_LOADINGS = release(
 
 
 @summed(
+    within_silos=True,
     takes={
         "mean": MEAN,
         "spread": _TAKES["spread"],
@@ -125,7 +126,7 @@ def local_variance_influence(
     return {"variances": total}
 
 
-@summed(takes=_TAKES, variances=_OF_VARIANCES, loadings=_OF_LOADINGS)
+@summed(within_silos=True, takes=_TAKES, variances=_OF_VARIANCES, loadings=_OF_LOADINGS)
 def local_influence(
     X: Float[Array, "n p"],
     *,
@@ -184,6 +185,7 @@ def local_influence(
 
 
 @summed(
+    within_silos=True,
     takes={
         **_TAKES,
         "curves": public(

@@ -38,6 +38,7 @@ _DISCLOSURE = (
 
 
 @summed(
+    within_silos=True,
     reuses=True,
     takes={
         "origin": public(

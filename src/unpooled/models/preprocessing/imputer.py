@@ -78,9 +78,10 @@ _NO_NAME = "missing_value"
 
 
 @summed(
+    within_silos=True,
     missing=release(
         "p", meaning="number of rows without a value in each column", counts="cells"
-    )
+    ),
 )
 def local_missing(cells: Float[Array, "n p"]) -> dict[str, Any]:
     """Count this silo's missing cells, by column."""

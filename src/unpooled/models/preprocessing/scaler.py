@@ -51,6 +51,7 @@ from unpooled.secure.noise import GaussianPrivacy
 
 
 @summed(
+    within_silos=True,
     takes={
         "count": OBSERVED,
         "mean": MEAN,

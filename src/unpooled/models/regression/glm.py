@@ -78,6 +78,7 @@ from unpooled.results.citations import Citation
 
 
 @summed(
+    within_silos=True,
     takes={"mean": MEAN},
     squares=release("p", meaning=SQUARES),
 )
@@ -106,7 +107,7 @@ def local_start(
     return _rows(X, at, intercept, start=True).sums()
 
 
-@summed(takes=ARGUMENTS, products=newton.SCORE_PRODUCTS)
+@summed(within_silos=True, takes=ARGUMENTS, products=newton.SCORE_PRODUCTS)
 def local_score_products(
     X: Float[Array, "n p"], *, at: Arguments, intercept: float
 ) -> dict[str, Any]:
@@ -114,7 +115,7 @@ def local_score_products(
     return {"products": products_of(_rows(X, at, intercept).scores())}
 
 
-@summed(takes=ARGUMENTS, **RELEASED)
+@summed(within_silos=True, takes=ARGUMENTS, **RELEASED)
 def local_cluster_products(
     X: Float[Array, "n p"], *, at: Arguments, intercept: float, grouped: bool
 ) -> dict[str, Any]:
@@ -125,6 +126,7 @@ def local_cluster_products(
 
 
 @summed(
+    within_silos=True,
     takes={"coef": public("l", "the regression coefficients")},
     count=release("", meaning="sample size (number of rows)"),
     total=release("", meaning="sum of the response"),

@@ -114,6 +114,7 @@ _MANY_NUMBERS = (
 
 
 @summed(
+    within_silos=True,
     takes={"mean": MEAN},
     products=release("p p", symmetric=True, meaning=PRODUCTS),
 )

@@ -21,6 +21,7 @@ from unpooled.protocol.step import derived, public
 
 
 @derived(
+    within_silos=True,
     takes={"coef": public("l", "the regression coefficients")},
 )
 def predicted_response(

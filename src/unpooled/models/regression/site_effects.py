@@ -86,6 +86,7 @@ _TAKES = {
 
 
 @summed(
+    within_silos=True,
     by="party",
     takes={"mean": MEAN},
     squares=release("p", meaning=f"within-silo {SQUARES}"),
@@ -268,7 +269,7 @@ def own_class_intercepts(
     }
 
 
-@derived(takes={"coef": _COEF}, own_rows=True)
+@derived(within_silos=True, takes={"coef": _COEF}, own_rows=True)
 def decided_in_silo(
     X: Float[Array, "n p"], kept: Any, *, coef: Float[Array, "q r"]
 ) -> Float[Array, "n q"]:

@@ -25,6 +25,7 @@ from unpooled.protocol.step import public, release, summed
 
 
 @summed(
+    within_silos=True,
     takes={
         "mean": MEAN,
         "first": public(

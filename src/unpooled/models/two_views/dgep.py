@@ -43,7 +43,12 @@ _WHITENED = (
 )
 
 
-@summed(by="party", takes=VIEWS, K=release("k q", pairs=True, meaning=_WHITENED))
+@summed(
+    within_silos=True,
+    by="party",
+    takes=VIEWS,
+    K=release("k q", pairs=True, meaning=_WHITENED),
+)
 def local_whitened(
     X: Float[Array, "n p"], *, x: Int[Array, " k"], y: Int[Array, " q"], ridge: float
 ) -> dict[str, Any]:
@@ -52,6 +57,7 @@ def local_whitened(
 
 
 @summed(
+    within_silos=True,
     by="party",
     takes=VIEWS,
     left=release("k k", symmetric=True, meaning=f"squares of {_WHITENED}"),

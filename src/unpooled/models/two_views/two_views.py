@@ -39,6 +39,7 @@ from unpooled.protocol.step import derived, disclosed, public, release
 
 
 @derived(
+    within_silos=True,
     takes={
         "mean": MEAN,
         "scale": public("p", "the number that each column is divided by"),
@@ -57,6 +58,7 @@ def scored(
 
 
 @derived(
+    within_silos=True,
     takes={
         "mean": public("l", "the mean of each column that predicts"),
         "coef": public("k l", "the regression coefficients"),

@@ -312,6 +312,20 @@ class Policy:
         if step.between_two and not between_two and not self.allow_disclosed:
             raise Refusal("allow_disclosed")
 
+    def check_within_silos(self, step: Step, linear: bool | None) -> None:
+        """Refuse a total that bends where numbers of the silo's own say.
+
+        Parameters
+        ----------
+        linear : bool or None
+            `View.within_silos` of what the step reads.
+        """
+        read = bool({"X", "cells", "sums", "kept"} & set(step.reads))
+        told = step.verb in ("summed", "compared", "computed") and read
+        answered = linear is None or (linear and step.within_silos)
+        if told and not (answered or self.allow_disclosed):
+            raise Refusal("within_silos")
+
     def check_sum_over_columns(self, step: Step) -> None:
         """Refuse a total over silos with other columns, where no people are shown.
 

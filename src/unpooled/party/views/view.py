@@ -343,6 +343,24 @@ class View:
                 found |= {origins[place] for place in places if origins[place]}
         return found
 
+    @cached_property
+    def within_silos(self) -> bool | None:
+        """Whether its columns are linear functions of numbers of the silo's own.
+
+        None where no column has such a number in it: see `own_rows` of
+        `unpooled.protocol.step.derived`.
+        """
+        own, bent = set[str](), set[str]()
+        for one in self._stages:
+            if isinstance(one, _Transform):
+                made, read = set(one.made), set(one.read)
+                if own & read and (bent & read or not one.step.within_silos):
+                    bent |= made
+                if own & read or one.step.own_rows:
+                    own |= made
+            own &= set(one.columns)
+        return not bent & own if own else None
+
     @property
     def mixes(self) -> bool:
         """Whether a transform in the chain makes a column of several."""
