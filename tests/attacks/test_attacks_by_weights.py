@@ -19,6 +19,7 @@ import unpooled as up
 from unpooled.arrays import Array
 from unpooled.errors import ConvergenceError, DataError, ReleaseRefusedError
 from unpooled.models.regression import newton
+from unpooled.models.regression.families import WorkingRows
 from unpooled.protocol.view_operations import Rows
 
 OPEN = {"max_leverage": 1.0}
@@ -124,6 +125,44 @@ def test_control_the_gradient_of_costs_is_one_persons_record(opened):
     with pytest.raises(ConvergenceError):
         fitted(*OFFSETS["costs"], policy=OPEN)
     assert_allclose(in_units(opened[0].gradient), record("idxmin"), rtol=0.1)
+
+
+def of_two(**options: Any) -> up.GLM:
+    """Fit counts of which two people of a silo have nearly all the exposure."""
+    made = tables()
+    for table in made.values():
+        table["hours"] /= 8.0
+    made["a"].loc[[3, 7], "hours"] = 14.0
+    here = up.simulate(made, **options).select([*COLUMNS, "hours", "visits"])
+    model = up.GLM("poisson", offset="hours", site_effects=True)
+    return model.fit(here, "visits")
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_two_people_of_a_silo_do_not_share_all_its_weight(follow):
+    with pytest.raises(ReleaseRefusedError, match="weighted_rows"):
+        of_two(follow=follow)
+
+
+def test_control_their_silos_information_is_the_difference_of_their_records(
+    monkeypatch,
+):
+    found, honest = list[Array](), WorkingRows.sums
+
+    def kept(one: WorkingRows) -> dict[str, Any]:
+        sums = honest(one)
+        found.append(sums["information"].total)
+        return sums
+
+    monkeypatch.setattr(WorkingRows, "sums", kept)
+    of_two(policy=OPEN)
+    own = found[0]
+    values, vectors = np.linalg.eigh(own)
+    assert values[0] < 1e-3 * values[1]
+    pooled = pd.concat(tables().values())[COLUMNS].std(ddof=0).to_numpy()
+    apart = np.subtract(*tables()["a"].loc[[3, 7], COLUMNS].to_numpy()) / pooled
+    cosine = abs(vectors[:, 1] @ apart) / np.linalg.norm(apart)
+    assert cosine > 0.999
 
 
 def separated(**options: Any) -> None:

@@ -186,6 +186,10 @@ class WorkingRows:
         those of `Family.between`. Weights are those at `mu` all the same: if they
         depended on the responses, the information would be sums of products of three
         columns, of which one person may be all.
+    own : bool
+        Whether the rows have an own intercept besides, the most likely one. Rows are
+        judged with its column then: of two who carry all the weight, each is half of
+        every direction of the others about their mean, and that is both records.
     """
 
     family: Family
@@ -193,6 +197,7 @@ class WorkingRows:
     y: Float[Array, " n"]
     mu: Float[Array, " n"]
     about: Float[Array, " n"]
+    own: bool = False
 
     def sums(self) -> dict[str, Any]:
         """Return gradient, expected information and deviance, added over the rows."""
@@ -203,6 +208,10 @@ class WorkingRows:
             residuals.append(replace(self, about=self.mu)._residuals())
         weighed = self._weighed()
         products = weighed.T @ weighed
+        rows, judged = weighed, products
+        if self.own:
+            rows = np.column_stack([self._roots(), weighed])
+            judged = rows.T @ rows
         deviance = self.family.deviance(self.y, self.mu).sum()
         # Of others one person can be nearly all: a count's mean is next to 0 far away.
         pearson = 0.0
@@ -213,7 +222,7 @@ class WorkingRows:
             "gradient": Weighed(
                 self.Z.T @ residuals[0], tuple(r[:, None] for r in residuals)
             ),
-            "information": Weighed(products, (weighed,), (products,)),
+            "information": Weighed(products, (rows,), (judged,)),
             "deviance": np.array(deviance),
             "pearson": np.array(pearson),
             "saturated": np.array(_saturated(self.family.name, self.y)),
@@ -224,7 +233,10 @@ class WorkingRows:
         return self.Z * self._residuals()[:, None]
 
     def _weighed(self) -> Float[Array, "n m"]:
-        return self.Z * np.sqrt(self.family.weights(self.mu))[:, None]
+        return self.Z * self._roots()[:, None]
+
+    def _roots(self) -> Float[Array, " n"]:
+        return np.sqrt(self.family.weights(self.mu))
 
     def _residuals(self) -> Float[Array, " n"]:
         """Return working responses less linear predictors, times their weights."""

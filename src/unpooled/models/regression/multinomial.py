@@ -119,11 +119,12 @@ class MultinomialRows:
             "own": self.sizes,
         }
         if information:
-            own, k = int(self.own), len(self._weighed)
+            # Own intercepts' columns are among those by which rows are judged: of two
+            # rows with all the weight, differences alone are both records.
             found["information"] = Weighed(
                 self._information(),
-                tuple(W[:, own:] for W in self._weighed),
-                tuple(self._whole[a, own:, a, own:] for a in range(k)),
+                tuple(self._weighed),
+                tuple(self._whole[a, :, a] for a in range(len(self._weighed))),
             )
         return found
 

@@ -192,7 +192,7 @@ def _profiled(
     weights = family.weights(mu)
     # A step that is far too long may leave no row any information.
     middle = weights @ Z / max(weights.sum(), np.finfo(float).tiny)
-    return WorkingRows(family, Z - middle, y, mu, about)
+    return WorkingRows(family, Z - middle, y, mu, about, own=True)
 
 
 # --- Logistic regression ------------------------------------------------------------
