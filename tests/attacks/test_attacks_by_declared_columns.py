@@ -107,8 +107,8 @@ def test_a_column_has_the_same_digests_as_numbers_and_as_categories(kind):
     frame = pd.DataFrame({"x": numbers.astype(kind), "y": np.arange(40.0)})
     plain = open_source(pd.DataFrame({"x": numbers.astype(float), "y": frame["y"]}))
     coded = open_source(frame, categorical=["x"])
-    ours = [row_digests(one, ["x", "y"], "", KEY) for one in (plain, coded)]
-    assert np.array_equal(*ours)
+    first, second = (row_digests(one, ["x", "y"], "", KEY) for one in (plain, coded))
+    assert np.array_equal(first, second)
 
 
 def test_a_rare_category_is_no_number():

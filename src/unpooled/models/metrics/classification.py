@@ -668,7 +668,8 @@ def roc_curve(
 
     Released, as totals only: the sizes of the classes among these rows, and how many
     rows of each class are in each bin. A bin may have a single person of all silos: the
-    fewer bins, the fewer such.
+    fewer bins, the fewer such. Of predictions with silos' own intercepts
+    (`site_effects`) the bins would tell these, and silos refuse (`within_silos`).
 
     See Also
     --------

@@ -4,8 +4,9 @@
     transform x ↦ x - the silo's means, in each silo
 
 What differs between the silos' means is gone from what follows: it is the remedy for
-site effects that `unpooled.Heterogeneity` shows. A silo's means never leave it; of a
-column with few values, bins behind it may give them (docs/disclosure.md, What remains).
+site effects that `unpooled.Heterogeneity` shows. A silo's means never leave it. Counts
+and quantiles of what follows would tell them, so silos answer by sums of values and of
+products of two alone (`within_silos`).
 """
 
 from collections.abc import Sequence
@@ -70,9 +71,13 @@ class CentreBySite(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
     -----
     Released: nothing. Never released: a row, or any silo's means. Each silo keeps its
     own, and `transform` of a federation uses them there, on the fitted rows or on new
-    rows of the same silo. An array of rows has no silo, so it is not transformed. Bins
-    or quantiles of a centred column with few values may give a silo's means: see "What
-    remains" in the documentation of disclosure.
+    rows of the same silo. An array of rows has no silo, so it is not transformed.
+
+    Counts, bins, quantiles and classes of centred columns would tell a silo's means,
+    and so would regressions that weigh rows, so silos refuse them (`within_silos`).
+    Means, covariance matrices and what is found from these are answered: PCA,
+    correlations, CCA, PLS, linear regression and the fit of discriminant analysis. For
+    other regressions there is ``site_effects=True``.
 
     Products of columns that were centred by site, next to those about the means of all
     rows, give the products of the differences between the silos' means, which
