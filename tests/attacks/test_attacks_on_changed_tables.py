@@ -413,3 +413,43 @@ def test_scores_do_not_show_the_only_diagnosis_among_new_rows():
             right.append(residual - known)
         record = np.linalg.lstsq(np.array(rows), np.array(right))[0][1:]
         assert_allclose(record, PERSON[["pressure", "age"]].to_numpy(float), rtol=1e-6)
+
+
+# --- four versions, of which any two differ in many rows ------------------------------
+
+
+def four_versions(here: Silos, differ: int) -> np.ndarray:
+    """Return sums over those who left in the second pair of versions alone.
+
+    A silo leaves twelve people out, and takes them in again beside twelve others, of
+    whom some leave for good.
+    """
+    every, found = rows_of(130, 7), list[np.ndarray]()
+    first, second = every.index < 100, every.index < 112
+    away = every.index >= 12
+    gone = (every.index >= 60) & (every.index < 60 + differ)
+    for chosen in (first, first & away, second, second & away & ~gone):
+        some = every[chosen].reset_index(drop=True)
+        here.parties["b"].table = open_source(some, label="group")
+        view = here.federation.select(["age", "pressure"])
+        scaler = up.StandardScaler().fit(view)
+        assert scaler.mean_ is not None
+        found.append(np.asarray(scaler.n_samples_seen_ * scaler.mean_))
+    return found[2] - found[3] - (found[0] - found[1])
+
+
+def test_four_versions_do_not_combine_to_one_person():
+    with pytest.raises(ReleaseRefusedError) as refused:
+        four_versions(silos(tables(), label="group"), 1)
+    assert (refused.value.party, refused.value.rule) == ("b", "min_changed_rows")
+
+
+def test_control_without_the_rule_they_do():
+    here = silos(tables(), label="group", policy=OPEN | {"min_changed_rows": 0})
+    person = rows_of(130, 7).loc[60, ["age", "pressure"]].to_numpy(dtype=float)
+    assert_allclose(four_versions(here, 1), person, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_four_versions_that_combine_to_many_are_answered():
+    four_versions(silos(tables(), label="group"), 12)

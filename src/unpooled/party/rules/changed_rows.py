@@ -65,6 +65,7 @@ class ChangedRows:
         step: Step,
         view: View,
         came: Mapping[str, AlignedTable],
+        n_columns: Mapping[str, int],
         *,
         planned: bool = False,
     ) -> None:
@@ -73,7 +74,10 @@ class ChangedRows:
         Parameters
         ----------
         came : mapping of str to AlignedTable
-            These rows, as `tables` returns them.
+            These rows, as `tables` and `CombinedRows.tables` return them.
+        n_columns : mapping of str to int
+            Where there are sums over them of fewer columns than the view has, of how
+            many.
         planned : bool, default False
             Whether the numbers of the view's transforms are placeholders.
 
@@ -88,20 +92,26 @@ class ChangedRows:
             self._check_gone(view.table)
         for version, some in came.items():
             new = view.of_rows(some)
+            p = n_columns.get(version, len(view.columns))
             try:
+                for one in step.leaves.values():
+                    if one.noise is None:
+                        self._policy.check_features(one, p, new.n_rows)
                 self._judge(step, view, new, version, planned=planned)
             except Refusal as broken:
                 detail = f"By {broken.rule}. {broken.detail}".rstrip()
                 raise Refusal("changed_rows", detail) from None
 
-    def of_step(self, step: Step, view: View) -> list[View]:
-        """Return a view for each earlier version: the rows that came, and no others.
+    def of_step(
+        self, step: Step, view: View, came: Mapping[str, AlignedTable]
+    ) -> list[View]:
+        """Return views of the rows that came, for each earlier version.
 
         None of a step that does not add over rows: of it no two answers subtract.
         """
         if step.by != "rows":
             return []
-        return [view.of_rows(some) for some in self.tables(view).values()]
+        return [view.of_rows(some) for some in came.values()]
 
     def tables(self, view: View) -> dict[str, AlignedTable]:
         """Return the rows by which the view's table differs from earlier versions.
@@ -133,9 +143,6 @@ class ChangedRows:
     def _judge(
         self, step: Step, view: View, new: View, version: str, *, planned: bool
     ) -> None:
-        for one in step.leaves.values():
-            if one.noise is None:
-                self._policy.check_features(one, len(view.columns), new.n_rows)
         declared = [*step.declared.values(), *step.takes.values()]
         label = view.table.label
         if _by_class(step) and label is not None:

@@ -317,6 +317,8 @@ class Policy:
 
         Parameters
         ----------
+        step : Step
+            The requested step.
         linear : bool or None
             `View.within_silos` of what the step reads.
         """

@@ -8,7 +8,8 @@ versions tell all other rules which table an answer was about.
 
 import base64
 import hashlib
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -19,6 +20,7 @@ from unpooled.data.table import Table
 from unpooled.ledger import canonical
 from unpooled.party.memory.audit_log import AuditLog, Note
 from unpooled.party.memory.audit_state import TableVersion
+from unpooled.party.rules.combined_rows import combinations
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.row_digests import (
     class_counts,
@@ -70,6 +72,8 @@ class TableVersions:
         # By place in `_known`, columns and label: each is read once.
         self._rows: dict[tuple[int, tuple[str, ...], str], UInt64[Array, " n"]] = {}
         self._changes: dict[tuple[str, str | int], Change | None] = {}
+        # By name of a version and of earlier ones.
+        self._combined: dict[tuple[str, tuple[str, ...]], bool] = {}
         # By place in `_known` and name of a version.
         self._came: dict[tuple[int, str], Bool[Array, " n"]] = {}
         self._left: dict[tuple[int, str], Bool[Array, " n"]] = {}
@@ -108,10 +112,10 @@ class TableVersions:
             # Matched rows may be all but a few of those whose ids were compared.
             if other != name and (only_ids or not version.only_ids):
                 found.append(self._change(table, other))
-        for change in found:
-            if change and 0 < change.n_rows < self._policy.min_changed_rows:
-                # Whatever is asked, the verdict is about this version of the table.
-                raise Refusal("min_changed_rows", about=["version", name])
+        few = any(c and 0 < c.n_rows < self._policy.min_changed_rows for c in found)
+        if few or (not only_ids and self._few_combined(table)):
+            # Whatever is asked, the verdict is about this version of the table.
+            raise Refusal("min_changed_rows", about=["version", name])
 
     def overlaps(self, table: Table, name: str) -> bool:
         """Whether a table has a row of a version, or cannot be compared with it."""
@@ -257,6 +261,27 @@ class TableVersions:
                 self._changes[name, other] = _compared(before, now)
         return self._changes[name, other]
 
+    def _few_combined(self, table: Table) -> bool:
+        """Whether sums over this and earlier versions combine to those of a few rows.
+
+        Versions with the same columns and label are compared.
+        """
+        place, name, version = self._find(table)
+        others = tuple(
+            other
+            for other, one in self._audit_log.state().tables.items()
+            if other != name and not one.only_ids and _has_cells_of(one, version)
+        )
+        if len(others) < 2:
+            return False
+        if (name, others) not in self._combined:
+            tables = self._audit_log.state().tables
+            rows = [self._rows_of(other, tables[other]) for other in others]
+            rows.append(self._digests(place, version.columns, version.label))
+            left = _fewest_combined(rows)
+            self._combined[name, others] = 0 < left < self._policy.min_changed_rows
+        return self._combined[name, others]
+
     def _rows_of(self, name: str, version: TableVersion) -> UInt64[Array, " n"]:
         if version.rows is not None:
             return version.rows
@@ -301,6 +326,33 @@ def _compared(before: UInt64[Array, " n"], now: UInt64[Array, " l"]) -> Change:
     difference = came - left
     n_rows = max(difference.clip(min=0).sum(), -difference.clip(max=0).sum())
     return Change(int(n_rows), overlaps)
+
+
+def _has_cells_of(one: TableVersion, other: TableVersion) -> bool:
+    return set(one.columns) == set(other.columns) and one.label == other.label
+
+
+def _fewest_combined(versions: Sequence[UInt64[Array, " l"]]) -> int:
+    """Return the fewest rows that sums over three or four versions combine to.
+
+    Rows that come in and that go out of it are counted apart, as between two versions.
+    It is 0 where none are left but in combinations without any.
+    """
+    every, places = np.unique(np.concatenate(versions), return_inverse=True)
+    starts = np.cumsum([0, *map(len, versions)])
+    sets = np.stack(
+        [
+            np.bincount(places[start:end], minlength=len(every))
+            for start, end in itertools.pairwise(starts.tolist())
+        ],
+        axis=1,
+    )
+    kinds, sizes = np.unique(sets, axis=0, return_counts=True)
+    left = (
+        max(own.clip(min=0) @ sizes, -own.clip(max=0) @ sizes)
+        for _, own in combinations(kinds)
+    )
+    return int(min((n for n in left if n), default=0))
 
 
 def _came(before: UInt64[Array, " n"], now: UInt64[Array, " l"]) -> Bool[Array, " l"]:
