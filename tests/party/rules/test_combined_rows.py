@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import unpooled as up
 from unpooled.errors import ReleaseRefusedError
-from unpooled.party.rules.combined_rows import combinations
+from unpooled.party.rules.combined_rows import combinations, fewest_left
 
 
 @given(st.integers(3, 5), st.integers(1, 6), st.data())
@@ -20,6 +20,27 @@ def test_every_sum_and_difference_with_the_last_set_is_found(k, q, data):
     for signs in itertools.product((-1, 0, 1), repeat=k - 1):
         if np.count_nonzero(signs) in (2, 3):
             assert (sets @ [*signs, 1]).tobytes() in found
+
+
+@given(st.integers(3, 5), st.integers(1, 6), st.data())
+def test_the_fewest_rows_are_those_of_all_combinations(k, q, data):
+    cells = st.lists(st.integers(0, 2), min_size=k * q, max_size=k * q)
+    sets = np.array(data.draw(cells)).reshape(q, k)
+    sizes = np.array(data.draw(st.lists(st.integers(1, 15), min_size=q, max_size=q)))
+    left = [
+        max(int(own[own > 0] @ sizes[own > 0]), -int(own[own < 0] @ sizes[own < 0]))
+        for _, own in combinations(sets)
+    ]
+    assert fewest_left(sets, sizes, 10) == min([10, *filter(None, left)])
+
+
+def test_years_of_daily_versions_are_compared():
+    sets = np.triu(np.ones((400, 400), int))
+    assert fewest_left(sets, np.full(400, 12), 10) == 10
+    added = np.zeros((1, 400), int)
+    added[0, -1] = 1
+    sets[:, -1] = sets[:, 200] - sets[:, 150] + sets[:, 50]
+    assert fewest_left(np.vstack([sets, added]), np.array([12] * 400 + [3]), 10) == 3
 
 
 def silo_rows(n_both: int, seed: int) -> np.ndarray:

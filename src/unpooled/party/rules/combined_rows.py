@@ -33,6 +33,8 @@ from unpooled.protocol.message import digest
 
 # Columns that rows of a choice have a value in.
 Choice = tuple[str, ...]
+# The latest choices that are combined: there are n³ / 6 sets of three.
+_MOST_CHOICES = 24
 
 
 @final
@@ -100,10 +102,11 @@ class CombinedRows:
 
     def _combined(self, view: View, whole: Sequence[str]) -> dict[str, Combined]:
         own = tuple(sorted(view.complete_in))
-        earlier = self._answered(view, whole).keys() - {own}
+        earlier = [one for one in self._answered(view, whole) if one != own]
         if len(earlier) < 2:
             return {}
-        key = (*sorted(earlier), own)
+        # All rows come first, and are part of most combinations.
+        key = (earlier[0], *earlier[1:][1 - _MOST_CHOICES :], own)
         known = self._found.setdefault(view.whole, {})
         if key not in known:
             known[key] = _left(view.whole, key)
@@ -162,6 +165,50 @@ def combinations(
             for signs in itertools.product((1, -1), repeat=n):
                 of = zip(signs, some, strict=True)
                 yield (*some, last), sets[:, last] + sum(s * sets[:, j] for s, j in of)
+
+
+def fewest_left(sets: Int[Array, "q k"], sizes: Int[Array, " q"], least: int) -> int:
+    """Return the fewest rows that are left of three or four sets, below a limit.
+
+    Rows that come in and that go out of it are counted apart.
+
+    Parameters
+    ----------
+    sets : (q, k) array
+        How often each kind of row is in each set; the last is in all combinations.
+    sizes : (q,) array
+        Number of rows of each kind.
+    least : int
+        The limit; it is returned where no combination leaves fewer rows but none.
+
+    Notes
+    -----
+    Kinds of so many rows must cancel. So combinations are found by what a random sum
+    over these kinds has for each pair of sets, in a time that grows as k².
+    """
+    many = sizes >= least
+    # Of two that happen to be equal the rows are counted all the same.
+    weights = np.random.default_rng(0).integers(1, 2**40, int(many.sum()))
+    hashes = (weights @ sets[many]).tolist()
+    *others, last = range(sets.shape[1])
+    # Sums of the last and one more, by what two others, or one, must cancel.
+    wanted = defaultdict[int, list[tuple[int, int]]](list)
+    for i in others:
+        for sign in (1, -1):
+            wanted[hashes[last] + sign * hashes[i]].append((i, sign))
+    fewest = least
+    for n in (1, 2):
+        for some in itertools.combinations(others, n):
+            for signs in itertools.product((1, -1), repeat=n):
+                of = tuple(zip(some, signs, strict=True))
+                rest = -sum(s * hashes[j] for j, s in of)
+                for first in wanted.get(rest, ()):
+                    if first[0] in some:
+                        continue
+                    own = sets[:, last] + sum(s * sets[:, j] for j, s in (first, *of))
+                    left = max(own.clip(min=0) @ sizes, -own.clip(max=0) @ sizes)
+                    fewest = min(fewest, int(left)) if left else fewest
+    return fewest
 
 
 def _smallest(

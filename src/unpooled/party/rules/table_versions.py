@@ -20,7 +20,7 @@ from unpooled.data.table import Table
 from unpooled.ledger import canonical
 from unpooled.party.memory.audit_log import AuditLog, Note
 from unpooled.party.memory.audit_state import TableVersion
-from unpooled.party.rules.combined_rows import combinations
+from unpooled.party.rules.combined_rows import fewest_left
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.row_digests import (
     class_counts,
@@ -278,8 +278,8 @@ class TableVersions:
             tables = self._audit_log.state().tables
             rows = [self._rows_of(other, tables[other]) for other in others]
             rows.append(self._digests(place, version.columns, version.label))
-            left = _fewest_combined(rows)
-            self._combined[name, others] = 0 < left < self._policy.min_changed_rows
+            least = self._policy.min_changed_rows
+            self._combined[name, others] = _fewest_combined(rows, least) < least
         return self._combined[name, others]
 
     def _rows_of(self, name: str, version: TableVersion) -> UInt64[Array, " n"]:
@@ -332,12 +332,8 @@ def _has_cells_of(one: TableVersion, other: TableVersion) -> bool:
     return set(one.columns) == set(other.columns) and one.label == other.label
 
 
-def _fewest_combined(versions: Sequence[UInt64[Array, " l"]]) -> int:
-    """Return the fewest rows that sums over three or four versions combine to.
-
-    Rows that come in and that go out of it are counted apart, as between two versions.
-    It is 0 where none are left but in combinations without any.
-    """
+def _fewest_combined(versions: Sequence[UInt64[Array, " l"]], least: int) -> int:
+    """Return the fewest rows that sums over three or four versions combine to."""
     every, places = np.unique(np.concatenate(versions), return_inverse=True)
     starts = np.cumsum([0, *map(len, versions)])
     sets = np.stack(
@@ -348,11 +344,7 @@ def _fewest_combined(versions: Sequence[UInt64[Array, " l"]]) -> int:
         axis=1,
     )
     kinds, sizes = np.unique(sets, axis=0, return_counts=True)
-    left = (
-        max(own.clip(min=0) @ sizes, -own.clip(max=0) @ sizes)
-        for _, own in combinations(kinds)
-    )
-    return int(min((n for n in left if n), default=0))
+    return fewest_left(kinds, sizes, least)
 
 
 def _came(before: UInt64[Array, " n"], now: UInt64[Array, " l"]) -> Bool[Array, " l"]:
