@@ -62,7 +62,6 @@ class FilteredTable(Table):
         self._complete = tuple(complete)
         self.columns, self.named = table.columns, table.named
         self.label, self.ids, self.also = table.label, table.ids, table.also
-        self.categorical = table.categorical
         self.block_bytes = table.block_bytes
         blocks = [self._chosen(block) for block in table.blocks((), self._read())]
         self._kept: Bool[Array, " N"] = np.concatenate(blocks)
@@ -71,11 +70,6 @@ class FilteredTable(Table):
             raise DataError(
                 "No row of the source is left by its conditions (where, unlabelled)."
             )
-
-    @property
-    def dictionary(self) -> dict[float, str]:
-        """The names of categories by their codes, of all rows."""
-        return getattr(self._table, "dictionary", {})
 
     @property
     def n_rows(self) -> int:
