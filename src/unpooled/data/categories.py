@@ -64,20 +64,6 @@ def category_name(value: Any) -> str | None:
     return str(int(number)) if number.is_integer() else repr(number)
 
 
-def category_number(name: str) -> float | None:
-    """Return the number of a category, where its name is one as `category_name` has it.
-
-    So a column has the same numbers whether it is read as one of categories or not.
-    """
-    if name in ("True", "False"):
-        return float(name == "True")
-    try:
-        number = float(name)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) and category_name(number) == name else None
-
-
 def category_code(name: str) -> float:
     """Return the code of a category's name, the same in every silo.
 

@@ -6,10 +6,6 @@ The sum is a universal hash under secret weights, and the cipher a pseudorandom 
 under a secret key, so a digest is the value of a pseudorandom function of the whole
 row. Whoever reads digests sees which rows are equal to each other, and nothing else.
 
-A category whose name is a number counts as this number. So a silo that declares a
-column of numbers as one of categories has the same rows as before, but for those whose
-category is read as another because they are few.
-
 References
 ----------
 Wegman and Carter, New hash functions and their use in authentication and set equality,
@@ -26,18 +22,11 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import ECB
 
 from unpooled.arrays import Array, Float, Shaped, UInt64
-from unpooled.data.categories import (
-    OTHER,
-    category_code,
-    category_name,
-    category_number,
-)
+from unpooled.data.categories import category_code, category_name
 from unpooled.data.table import Table
 
 # Odd numbers that spread the bits of a float64, whose low ones are mostly zero.
 _SPREAD = (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53)
-# No column of numbers has it, unlike the code of categories of few rows.
-_FEW = category_code("few rows")
 
 
 def row_digests(
@@ -70,13 +59,8 @@ def row_digests(
     own, read = table.label or "", [name for name in columns if name != table.label]
     turned = own in columns
     extra = [name for name in {own, label} if name and (name == label or turned)]
-    numbers = _numbers_of(table)
-    coded = [j for j, name in enumerate(read) if name in table.categorical]
     for block in table.blocks(tuple(read), extra):
         X, names = block.X, read
-        if coded:
-            X = X.copy()
-            X[:, coded] = _as_numbers(X[:, coded], numbers)
         if turned:
             X = np.column_stack([X, as_feature(block.extra[own])])
             names = [*read, own]
@@ -98,24 +82,8 @@ def as_feature(values: Shaped[Array, " n"]) -> Float[Array, " n"]:
 def _cell(value: Any) -> float:
     name = category_name(value) if isinstance(value, str) else None
     if name is not None:
-        number = category_number(name)
-        return category_code(name) if number is None else number
+        return category_code(name)
     return float(value) if isinstance(value, int | float) else np.nan
-
-
-def _numbers_of(table: Table) -> dict[float, float]:
-    """Return the numbers that stand for codes of categories, by their codes."""
-    names = getattr(table, "dictionary", {}) if table.categorical else {}
-    found = {code: category_number(name) for code, name in names.items()}
-    return {OTHER: _FEW} | {c: x for c, x in found.items() if x is not None}
-
-
-def _as_numbers(
-    X: Float[Array, "n q"], numbers: dict[float, float]
-) -> Float[Array, "n q"]:
-    codes, places = np.unique(X, return_inverse=True)
-    found = np.array([numbers.get(code, code) for code in codes.tolist()], float)
-    return found[places].reshape(X.shape)
 
 
 def former_digests(
