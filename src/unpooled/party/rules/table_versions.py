@@ -332,7 +332,7 @@ def _has_cells_of(one: TableVersion, other: TableVersion) -> bool:
     return set(one.columns) == set(other.columns) and one.label == other.label
 
 
-def _fewest_combined(versions: Sequence[UInt64[Array, " l"]], least: int) -> int:
+def _fewest_combined(versions: Sequence[UInt64[Array, "..."]], least: int) -> int:
     """Return the fewest rows that sums over three or four versions combine to."""
     every, places = np.unique(np.concatenate(versions), return_inverse=True)
     starts = np.cumsum([0, *map(len, versions)])
