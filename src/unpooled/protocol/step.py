@@ -115,10 +115,11 @@ class Step:
         it about each column in two units at the most: of many units the counts below
         candidates, which nobody chooses, would be those below any number.
     within_silos : bool
-        Whether its sums are of values and of products of two, weighted by nothing that
-        depends on them. A silo answers it alone about columns that have numbers of the
-        silo's own in them (`own_rows`): where other functions bend, such as counts
-        below a value, tells these numbers. Of a transform: see `derived`.
+        Whether its sums are of polynomials of the values, such as values, squares and
+        products, or compare predictions with labels or responses. About columns that
+        have numbers of the silo's own in them (`own_rows`), a silo answers such steps
+        only: counts below a number, or weights that depend on the values, would tell
+        the silo's numbers. Of a transform: see `derived`.
     """
 
     name: str

@@ -30,6 +30,7 @@ import numpy as np
 from unpooled.data.aligned_table import AlignedTable
 from unpooled.data.table import Table
 from unpooled.linalg.moments import observed_sums
+from unpooled.party.rules.combined_rows import RowsAlone
 from unpooled.party.rules.leverage import one_row_carries, tells_pairs
 from unpooled.party.rules.leverage_of_products import LeverageOfProducts
 from unpooled.party.rules.policy import Policy
@@ -64,8 +65,7 @@ class ChangedRows:
         self,
         step: Step,
         view: View,
-        came: Mapping[str, AlignedTable],
-        n_columns: Mapping[str, int],
+        came: Mapping[str, RowsAlone],
         *,
         planned: bool = False,
     ) -> None:
@@ -73,11 +73,8 @@ class ChangedRows:
 
         Parameters
         ----------
-        came : mapping of str to AlignedTable
+        came : mapping of str to RowsAlone
             These rows, as `tables` and `CombinedRows.tables` return them.
-        n_columns : mapping of str to int
-            Where there are sums over them of fewer columns than the view has, of how
-            many.
         planned : bool, default False
             Whether the numbers of the view's transforms are placeholders.
 
@@ -91,19 +88,15 @@ class ChangedRows:
         if _by_class(step) and view.table is view.whole:
             self._check_gone(view.table)
         for version, some in came.items():
-            new = view.of_rows(some)
-            p = n_columns.get(version, len(view.columns))
+            new, p = view.of_rows(some.rows), some.n_columns
             try:
-                for one in step.leaves.values():
-                    if one.noise is None:
-                        self._policy.check_features(one, p, new.n_rows)
-                self._judge(step, view, new, version, planned=planned)
+                self._judge(step, view, new, p, version, planned=planned)
             except Refusal as broken:
                 detail = f"By {broken.rule}. {broken.detail}".rstrip()
                 raise Refusal("changed_rows", detail) from None
 
     def of_step(
-        self, step: Step, view: View, came: Mapping[str, AlignedTable]
+        self, step: Step, view: View, came: Mapping[str, RowsAlone]
     ) -> list[View]:
         """Return views of the rows that came, for each earlier version.
 
@@ -111,9 +104,9 @@ class ChangedRows:
         """
         if step.by != "rows":
             return []
-        return [view.of_rows(some) for some in came.values()]
+        return [view.of_rows(some.rows) for some in came.values()]
 
-    def tables(self, view: View) -> dict[str, AlignedTable]:
+    def tables(self, view: View) -> dict[str, RowsAlone]:
         """Return the rows by which the view's table differs from earlier versions.
 
         Those that came, and those of the silo's table that a choice of complete rows
@@ -127,7 +120,8 @@ class ChangedRows:
             name = f"{version} left"
             if name not in known and left.any():
                 known[name] = AlignedTable(view.whole, np.flatnonzero(left))
-        return known
+        p = len(view.columns)
+        return {name: RowsAlone(rows, p) for name, rows in known.items()}
 
     def _check_gone(self, table: Table) -> None:
         """Refuse sums by class of which a few people left some class."""
@@ -141,8 +135,11 @@ class ChangedRows:
             raise Refusal("changed_rows", detail) from None
 
     def _judge(
-        self, step: Step, view: View, new: View, version: str, *, planned: bool
+        self, step: Step, view: View, new: View, p: int, version: str, *, planned: bool
     ) -> None:
+        for one in step.leaves.values():
+            if one.noise is None:
+                self._policy.check_features(one, p, new.n_rows)
         declared = [*step.declared.values(), *step.takes.values()]
         label = view.table.label
         if _by_class(step) and label is not None:

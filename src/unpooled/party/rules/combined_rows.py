@@ -39,7 +39,24 @@ _MOST_CHOICES = 24
 
 @final
 @dataclass(frozen=True, eq=False)
-class Combined:
+class RowsAlone:
+    """Rows that answers subtract or combine to: they are judged by themselves.
+
+    Attributes
+    ----------
+    rows : AlignedTable
+        These rows.
+    n_columns : int
+        Of how many columns there are sums over them.
+    """
+
+    rows: AlignedTable
+    n_columns: int
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Combined:
     """Rows that sums over several choices combine to.
 
     Attributes
@@ -68,10 +85,10 @@ class CombinedRows:
         self._audit_log = audit_log
         # By table and choices, the last of which is asked for.
         self._found = WeakKeyDictionary[
-            Table, dict[tuple[Choice, ...], dict[str, Combined]]
+            Table, dict[tuple[Choice, ...], dict[str, _Combined]]
         ]()
 
-    def tables(self, view: View, whole: Sequence[str]) -> dict[str, AlignedTable]:
+    def tables(self, view: View, whole: Sequence[str]) -> dict[str, RowsAlone]:
         """Return the rows that sums over the view's and earlier choices combine to.
 
         Parameters
@@ -81,28 +98,11 @@ class CombinedRows:
 
         Returns
         -------
-        dict of str to AlignedTable
+        dict of str to RowsAlone
             Those of three or four choices, by a name of these rows.
         """
-        return {name: one.rows for name, one in self._combined(view, whole).items()}
-
-    def columns(self, view: View, whole: Sequence[str]) -> dict[str, int]:
-        """Return of how many of the view's columns there are sums over these rows."""
-        had, every = self._answered(view, whole), set(view.source_columns)
-        found = dict[str, int]()
-        for name, one in self._combined(view, whole).items():
-            common = [
-                every.intersection(*(had[choice] for choice in some if choice in had))
-                for some in one.answers
-            ]
-            found[name] = len(view.columns)
-            if len(view.columns) == len(every):
-                found[name] = max(map(len, common))
-        return found
-
-    def _combined(self, view: View, whole: Sequence[str]) -> dict[str, Combined]:
-        own = tuple(sorted(view.complete_in))
-        earlier = [one for one in self._answered(view, whole) if one != own]
+        had, own = self._answered(view, whole), tuple(sorted(view.complete_in))
+        earlier = [one for one in had if one != own]
         if len(earlier) < 2:
             return {}
         # All rows come first, and are part of most combinations.
@@ -110,7 +110,17 @@ class CombinedRows:
         known = self._found.setdefault(view.whole, {})
         if key not in known:
             known[key] = _left(view.whole, key)
-        return known[key]
+        every, found = set(view.source_columns), dict[str, RowsAlone]()
+        for name, one in known[key].items():
+            n_columns = len(view.columns)
+            # The view's own choice may not have been answered about.
+            if n_columns == len(every):
+                n_columns = max(
+                    len(every.intersection(*(had[c] for c in some if c in had)))
+                    for some in one.answers
+                )
+            found[name] = RowsAlone(one.rows, n_columns)
+        return found
 
     def _answered(self, view: View, whole: Sequence[str]) -> dict[Choice, set[str]]:
         """Return the choices of rows that were answered about, and of which columns.
@@ -128,19 +138,19 @@ class CombinedRows:
         return found
 
 
-def _left(whole: Table, choices: Sequence[Choice]) -> dict[str, Combined]:
+def _left(whole: Table, choices: Sequence[Choice]) -> dict[str, _Combined]:
     every = whole.source_rows(np.arange(whole.n_rows))
     sets = np.empty((whole.n_rows, len(choices)), np.int64)
     for j, choice in enumerate(choices):
         some = complete_rows(whole, choice) if choice else whole
         sets[:, j] = np.isin(every, some.source_rows(np.arange(some.n_rows)))
     kinds, kind = np.unique(sets, axis=0, return_inverse=True)
-    found = dict[str, Combined]()
+    found = dict[str, _Combined]()
     for support, ways in _smallest(kinds):
         rows = support[kind.ravel()]
         name = f"combined {digest(np.packbits(rows).tobytes())}"
         answers = tuple(tuple(choices[j] for j in way) for way in ways)
-        found[name] = Combined(AlignedTable(whole, np.flatnonzero(rows)), answers)
+        found[name] = _Combined(AlignedTable(whole, np.flatnonzero(rows)), answers)
     return found
 
 

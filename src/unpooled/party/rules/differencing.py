@@ -24,7 +24,7 @@ from typing import final
 from unpooled.party.memory.audit_log import AuditLog, Note
 from unpooled.party.memory.hash_chain import now
 from unpooled.party.rules.changed_rows import ChangedRows
-from unpooled.party.rules.combined_rows import CombinedRows
+from unpooled.party.rules.combined_rows import CombinedRows, RowsAlone
 from unpooled.party.rules.complete_rows import CompleteRows
 from unpooled.party.rules.imputed_cells import ImputedCells
 from unpooled.party.rules.imputed_rows import ImputedRows
@@ -78,13 +78,13 @@ class DifferencingRules:
             # Noise hides a few rows more or less, and a refusal would tell of them.
             if not is_private(asked.step):
                 self._check_rows(view, whole)
-            came = self._changed.tables(view) | self._combined.tables(view, whole)
+            came = self._came(view, whole)
             self._settings.check(asked, versions)
             self._fillings.check(view, versions)
             self._imputed.check(asked.step, view)
-            n_columns = self._combined.columns(view, whole)
-            self._changed.check(asked.step, view, came, n_columns)
-            self._together.check(asked.step, view, whole, [*came.values()])
+            self._changed.check(asked.step, view, came)
+            some = [one.rows for one in came.values()]
+            self._together.check(asked.step, view, whole, some)
         else:
             self._versions.check(view.table, only_ids=True)
 
@@ -110,17 +110,20 @@ class DifferencingRules:
         _, whole = self._names(view)
         if not is_private(step):
             self._check_rows(view, whole, planned)
-        came = self._changed.tables(view) | self._combined.tables(view, whole)
+        came = self._came(view, whole)
         self._imputed.foresee(step, view)
-        n_columns = self._combined.columns(view, whole)
-        self._changed.check(step, view, came, n_columns, planned=True)
-        self._together.check(step, view, whole, [*came.values()])
+        self._changed.check(step, view, came, planned=True)
+        some = [one.rows for one in came.values()]
+        self._together.check(step, view, whole, some)
 
     def rows_that_came(self, step: Step, view: View) -> list[View]:
         """Return views of the rows that two answers to a step subtract to."""
         _, whole = self._names(view)
-        came = self._changed.tables(view) | self._combined.tables(view, whole)
-        return self._changed.of_step(step, view, came)
+        return self._changed.of_step(step, view, self._came(view, whole))
+
+    def _came(self, view: View, whole: list[str]) -> dict[str, RowsAlone]:
+        """Return the rows that two answers subtract to, or three or four combine to."""
+        return self._changed.tables(view) | self._combined.tables(view, whole)
 
     def _check_cells(self, step: Step, view: View) -> None:
         """Refuse to show a number of columns that cells of the silo's own changed.
