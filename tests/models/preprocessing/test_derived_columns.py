@@ -81,6 +81,27 @@ def test_cells_without_a_value_are_refused():
             up.StandardScaler().fit(view[["ratio"]])
 
 
+def test_columns_are_derived_of_own_and_of_filled_ones_alone():
+    """Behind any other transform a logarithm would compare values with chosen ones."""
+    missing = ROWS[["age", "chol total"]].copy()
+    missing.loc[::9, "age"] = np.nan
+    here = up.simulate({f"s{i}": missing.iloc[i::3] for i in range(3)})
+    imputer = up.SimpleImputer().fit(here)
+    filled = imputer.transform(here)
+    derived = up.DerivedColumns({"log_age": "log(age)"})
+
+    view = derived.fit(filled).transform(filled)
+    wanted = np.log(imputer.transform(missing)[:, 0].astype(float))
+    found = up.StandardScaler().fit(view[["log_age"]])
+    assert_allclose(found.mean_, wanted.mean(), rtol=1e-10)
+
+    scaled = up.StandardScaler(with_mean=False).fit(filled).transform(filled)
+    view = derived.fit(scaled).transform(scaled)
+    with pytest.raises(ReleaseRefusedError) as refused:
+        up.StandardScaler().fit(view[["log_age"]])
+    assert refused.value.rule == "derived_order"
+
+
 def test_a_column_of_one_person_is_refused():
     rows = ROWS.assign(flag=(np.arange(180) == 4).astype(float))
     here = silos(rows)

@@ -65,7 +65,13 @@ def test_columns_of_another_length_are_not_multiplied_for_anybody(factor):
     assert len(arithmetic.opened_numbers) == 1
 
 
-@pytest.mark.parametrize("cell", [np.nan, np.inf, 1.5])
+def test_cells_of_one_are_the_largest():
+    """A column in which one person alone has a value has length 1 there."""
+    ((low, high),) = DECLARED.integers({"cells": np.array([-1.0, 1.0])})
+    assert -low == high == 2**DECLARED.fraction
+
+
+@pytest.mark.parametrize("cell", [np.nan, np.inf, 1.5, np.nextafter(1.0, 2.0)])
 def test_cells_beyond_one_are_refused(cell):
     with pytest.raises(AggregationError, match="larger than that of a column"):
         DECLARED.integers({"cells": np.array([0.0, cell])})
