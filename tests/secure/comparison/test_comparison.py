@@ -12,6 +12,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from unpooled.errors import AggregationError
+from unpooled.secure.comparison.blinded_signs import ROUNDS
 from unpooled.secure.comparison.polynomial import Polynomial
 from unpooled.secure.comparison.protocol import Computation
 
@@ -78,6 +79,15 @@ def test_signs_about_zero_and_at_the_ends_of_the_ring(parties):
     nothing = {"a": np.zeros(6)}
     for negative, _ in ask(parties, plain, [{"a": ends}, nothing, nothing]):
         assert negative.tolist() == [False, False, True, False, True, False]
+
+
+@pytest.mark.parametrize(("degree", "further"), [(1, 0), (2, 1), (3, 2)])
+def test_shares_of_a_sum_take_no_round_among_three(degree, further):
+    """Totals of three parties are shares; for products they are shared anew."""
+    one = Polynomial({("a",) * degree: 1.0}, {"a": 1}, fraction=8, bits=63)
+    assert one.rounds(3) == ROUNDS + further
+    # Those of four are shared among three first.
+    assert one.rounds(4) == ROUNDS + max(further, 1)
 
 
 @pytest.mark.thinned
