@@ -162,3 +162,12 @@ def test_what_is_no_promise_is_refused(given, message):
 def test_a_norm_must_be_given():
     with pytest.raises(TypeError, match="row_norm"):
         GaussianPrivacy(**{"epsilon": 1.0, "delta": 1e-5})
+
+
+def test_a_study_file_may_leave_out_all_but_the_promise_and_the_norm():
+    given = {"epsilon": 1.0, "delta": 1e-5, "row_norm": 2.0}
+    assert GaussianPrivacy.of(given) == GaussianPrivacy(**given)
+    assert GaussianPrivacy.of({**given, "rounds": 7}).rounds == 7
+    for wrong in ({**given, "sigma": 1.0}, {"epsilon": 1.0, "delta": 1e-5}, 1.0):
+        with pytest.raises(DataError, match="must be None or GaussianPrivacy"):
+            GaussianPrivacy.of(wrong)
